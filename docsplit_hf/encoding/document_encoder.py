@@ -144,7 +144,7 @@ class DocumentEncoder:
         """
         backend_options = BackendOptions(backend, precision, calibration_texts)
         if compile and backend_options.name != "torch":
-            raise ValueError(f"compile=True is for backend='torch', and {backend_options.name!r} compiles by itself: leave it out.")
+            raise ValueError(f"compile=True is for backend='torch', and {backend_options.name!r} compiles by itself.")
         (checkpoint, model, tokenizer, projection), _ = read_consistently(
             find_checkpoint(name), lambda place: _load_parts(str(place), revision, dtype)
         )

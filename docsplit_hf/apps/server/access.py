@@ -6,7 +6,7 @@ import hmac
 import ipaddress
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -23,21 +23,15 @@ SHORTEST_TOKEN = 16  # characters; shorter ones can be guessed
 NAMED_TOKEN = re.compile(r"(?:(?P<name>[\w.@-]{1,64})=)?(?P<token>[\x21-\x7e]+)")
 
 
-class Token(NamedTuple):
-    """A token's SHA-256, and the name that the edit log gives its owner."""
-
-    name: str
-    digest: bytes
-
-
 class Tokens:
     """The tokens that open a part of the server; without any, ``allows_all`` decides."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens = tuple(tokens)
+    def __init__(self, owner_of: Mapping[bytes, str]) -> None:
+        """Take the owner's name, for the edit log, by the SHA-256 of each token."""
+        self._owner_of = dict(owner_of)
 
     def __bool__(self) -> bool:
-        return bool(self._tokens)
+        return bool(self._owner_of)
 
     @classmethod
     def read(cls, variable: str, path: str | Path | None, default_name: str) -> Tokens:
@@ -46,37 +40,37 @@ class Tokens:
         Raises:
             ValueError: If a token is shorter than 16 characters, or has spaces.
         """
-        tokens = []
+        owner_of: dict[bytes, str] = {}
         value = os.environ.get(variable)
         if value:
-            tokens.append(_parsed(value.strip(), f"The environment variable {variable}", default_name))
+            owner_of |= _parsed(value.strip(), f"The environment variable {variable}", default_name)
         if path is not None:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
             for number, line in enumerate(lines, start=1):
                 if line.strip() and not line.startswith("#"):
-                    tokens.append(_parsed(line.strip(), f"Line {number} of {path}", default_name))
-            if not tokens:
+                    owner_of |= _parsed(line.strip(), f"Line {number} of {path}", default_name)
+            if not owner_of:
                 raise ValueError(f"{path} has no token: write one on a line, or NAME=TOKEN.")
-        return cls(tokens)
+        return cls(owner_of)
 
     def owner(self, given: str | None) -> str | None:
         """The name of a token's owner; None if it is unknown. Takes as long for a wrong token as for a right one."""
         digest = sha256((given or "").encode()).digest()
         found = None
-        for token in self._tokens:
-            if hmac.compare_digest(token.digest, digest):
-                found = token.name
+        for known, name in self._owner_of.items():
+            if hmac.compare_digest(known, digest):
+                found = name
         return found
 
 
-def _parsed(text: str, where: str, default_name: str) -> Token:
+def _parsed(text: str, where: str, default_name: str) -> dict[bytes, str]:
     match = NAMED_TOKEN.fullmatch(text)
     if match is None:
         raise ValueError(f"{where} is no token: write it without spaces, as TOKEN or NAME=TOKEN.")
     token = match["token"]
     if len(token) < SHORTEST_TOKEN:
         raise ValueError(f"{where} has a token of {len(token)} characters: take at least {SHORTEST_TOKEN}.")
-    return Token(match["name"] or default_name, sha256(token.encode()).digest())
+    return {sha256(token.encode()).digest(): match["name"] or default_name}
 
 
 class Access(NamedTuple):

@@ -102,7 +102,7 @@ async def _reload_replaced(server: Server) -> None:
 
 async def _measure_drift(server: Server) -> None:
     """Measure the drift of the last texts from time to time."""
-    reject = server.settings.answers.reject or DRIFT_REJECT
+    reject = server.settings.reject or DRIFT_REJECT
     while True:
         await asyncio.sleep(server.settings.drift_seconds)
         for name, recent in server.recent.items():

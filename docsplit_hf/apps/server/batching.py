@@ -7,24 +7,24 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from ...arrays.passages import Passages
 from ...arrays.predictions import Predictions
+from ...arrays.row_table import several_passages, take_passages
 from ...classifier.call_options import CallOptions
 from ...encoding.classifier_embedder import ClassifierEmbedder, CutTexts
 from ...fitting.texts_and_labels import joined_texts
 from ...reading.text_warnings import unlogged
 from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
 from .jobs import Job, ReadTexts, TextSlice, Waiting, estimated_tokens, is_whole_call, reading_options, sliced
-from .settings import Batching, Limits
+from .settings import ServerSettings
 
 if TYPE_CHECKING:
-    from .classifiers import State
+    from .served_folders import State
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +33,6 @@ TOKENIZED_JOBS = 16  # the most that are tokenized together: a call of the token
 FIRST_TOKENS_PER_SECOND = 20_000.0  # until some were measured
 STOPPING_SECONDS = 0.1  # between looks whether all work is done
 SMOOTHING = 0.9  # weight of the past in the measured speed
-
-
-class Batch(NamedTuple):
-    """Jobs that are read together, or one long job, of which a part is read."""
-
-    jobs: list[Job]
-    threads: int  # of torch
 
 
 class Batcher:
@@ -53,10 +46,10 @@ class Batcher:
     A long job is read in turns, between which short ones are read, and which end when its client has gone.
     """
 
-    def __init__(self, batching: Batching, limits: Limits) -> None:
-        self._batching = batching
-        self._limits = limits
-        self._turn_tokens = max(batching.tokens // TURNS_PER_BATCH, 1)
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._limits = settings.limits
+        self._turn_tokens = max(settings.batch_tokens // TURNS_PER_BATCH, 1)
         self._workers = torch.get_num_threads()
         self._busy_workers = 0
         self._changed = threading.Condition()
@@ -186,10 +179,7 @@ class Batcher:
                 most = 1 if queue[0].is_long else TOKENIZED_JOBS
                 jobs = [queue.popleft() for _ in range(min(len(queue), most))]
                 self._tokenizing = len(jobs)
-            by_reading: dict[tuple[object, ...], list[Job]] = {}
-            for job in jobs:
-                by_reading.setdefault(job.reading_key(), []).append(job)
-            for group in by_reading.values():
+            for group in _grouped(jobs, Job.reading_key):
                 self._tokenize([job for job in group if not job.is_dropped])
             with self._changed:
                 self._tokenizing = 0
@@ -238,16 +228,12 @@ class Batcher:
     def _compute_all(self) -> None:
         """Compute batches of jobs until the server stops."""
         while True:
-            batch = self._next_batch()
-            if batch is None:
+            jobs = self._next_batch()
+            if jobs is None:
                 return
-            torch.set_num_threads(batch.threads)  # of this thread alone
             begun = time.perf_counter()
             tokens = 0
-            by_reading: dict[tuple[object, ...], list[Job]] = {}
-            for job in batch.jobs:
-                by_reading.setdefault(job.reading_key(), []).append(job)
-            for group in by_reading.values():
+            for group in _grouped(jobs, Job.reading_key):
                 try:
                     tokens += self._compute(group)
                 except Exception as error:  # of any type: the other groups are computed
@@ -259,8 +245,8 @@ class Batcher:
                 speed = tokens * self._busy_workers / seconds
                 self._tokens_per_second += (1 - SMOOTHING) * (speed - self._tokens_per_second)
                 self._busy_workers -= 1
-                self.batch_sizes.append((len(batch.jobs), tokens))
-                for job in batch.jobs:
+                self.batch_sizes.append((len(jobs), tokens))
+                for job in jobs:
                     if job.has_further_turns:
                         self._arrived.add(job)
                     else:
@@ -292,7 +278,7 @@ class Batcher:
         _answer(jobs, embedded)
         return tokens
 
-    def _next_batch(self) -> Batch | None:
+    def _next_batch(self) -> list[Job] | None:
         """Wait for jobs, and take those that are read together; None: the server stops."""
         with self._changed:
             while True:
@@ -301,7 +287,7 @@ class Batcher:
                         return None
                     self._changed.wait(timeout=STOPPING_SECONDS if self._is_stopping else None)
                 if self._last_batch_jobs > 1 or self._arrived or self._tokenizing:  # several clients are active
-                    deadline = time.monotonic() + self._batching.wait_seconds
+                    deadline = time.monotonic() + self._settings.wait_seconds
                     while not self._is_full() and (left := deadline - time.monotonic()) > 0:
                         self._changed.wait(timeout=left)
                 jobs = self._take_jobs()
@@ -310,13 +296,14 @@ class Batcher:
             is_alone = len(jobs) == 1 and not (self._busy_workers or self._ready or self._arrived or self._tokenizing)
             self._busy_workers += 1
             self._last_batch_jobs = len(jobs)
-            return Batch(jobs, threads=self._workers if is_alone else 1)
+        torch.set_num_threads(self._workers if is_alone else 1)  # of this thread alone
+        return jobs
 
     def _take_jobs(self) -> list[Job]:
         """Take a long job, or short ones, an equal share for each idle worker; none, if all were dropped meanwhile."""
         queue = self._ready.next_queue()
         share = sum(job.tokens for job in queue) / (self._workers - self._busy_workers)
-        most = min(self._batching.tokens, share)
+        most = min(self._settings.batch_tokens, share)
         jobs: list[Job] = []
         tokens = 0
         while queue and (not jobs or (tokens + queue[0].tokens <= most and not jobs[0].is_long)):
@@ -330,22 +317,27 @@ class Batcher:
 
     def _is_full(self) -> bool:
         """Whether the jobs that are ready fill a batch."""
-        return bool(self._ready.long) or sum(job.tokens for job in self._ready.short) >= self._batching.tokens
+        return bool(self._ready.long) or sum(job.tokens for job in self._ready.short) >= self._settings.batch_tokens
+
+
+def _grouped(jobs: Sequence[Job], key: Callable[[Job], tuple[object, ...]]) -> list[list[Job]]:
+    """Jobs with equal keys together, in their order."""
+    groups: dict[tuple[object, ...], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(key(job), []).append(job)
+    return list(groups.values())
 
 
 def _answer(jobs: list[Job], embedded: Predictions) -> None:
     """Finish jobs whose texts were embedded; those of equal options are predicted together."""
-    by_options: dict[tuple[object, ...], list[Job]] = {}
     rows_of_jobs: dict[int, np.ndarray] = {}
     first_row = 0
     for job in jobs:
         rows_of_jobs[id(job)] = np.arange(first_row, first_row + len(job.texts))
         first_row += len(job.texts)
         if job.options is None:
-            job.finish(ReadTexts(rows_of(embedded, rows_of_jobs[id(job)]), None, 0, job.read_tokens))
-        else:
-            by_options.setdefault(job.prediction_key(), []).append(job)
-    for group in by_options.values():
+            job.finish(ReadTexts(predictions_at(embedded, rows_of_jobs[id(job)]), None, 0, job.read_tokens))
+    for group in _grouped([job for job in jobs if job.options is not None], Job.prediction_key):
         try:
             _predict(group, embedded, rows_of_jobs)
         except Exception as error:  # of any type: the other groups are predicted
@@ -358,33 +350,24 @@ def _predict(jobs: list[Job], embedded: Predictions, rows_of_jobs: dict[int, np.
     rows = np.concatenate([rows_of_jobs[id(job)] for job in jobs])
     texts = [text for job in jobs for text in job.texts]
     pairs = [pair for job in jobs for pair in job.pairs]
-    own = rows_of(embedded, rows)
+    own = predictions_at(embedded, rows)
     predicted = jobs[0].state.pipe.predict_embedded(own, joined_texts(texts, pairs), jobs[0].options)
     first_row = 0
     for job in jobs:
         part = np.arange(first_row, first_row + len(job.texts))
-        job.finish(ReadTexts(rows_of(own, part), predicted, first_row, job.read_tokens))
+        job.finish(ReadTexts(predictions_at(own, part), predicted, first_row, job.read_tokens))
         first_row += len(job.texts)
 
 
-def rows_of(embedded: Predictions, rows: np.ndarray) -> Predictions:
-    """The predictions of some texts."""
+def predictions_at(embedded: Predictions, rows: np.ndarray) -> Predictions:
+    """The predictions of some texts; without passages if each has one, as a call with these texts would give them."""
     if len(rows) == len(embedded.retrieval_embeddings):
         return embedded
-    passages = embedded.passages
+    passages = take_passages(embedded.passages, rows)
     read = embedded.read_fraction
     return Predictions(
         logits=embedded.logits[rows],
         retrieval_embeddings=embedded.retrieval_embeddings[rows],
         read_fraction=None if read is None else read[rows],
-        passages=None if passages is None else _passages_of(passages, rows),
+        passages=None if passages is None else several_passages(passages),
     )
-
-
-def _passages_of(passages: Passages, rows: np.ndarray) -> Passages | None:
-    """The passages of some texts, ``rows`` ascending; None if each has one, as a call with these texts would."""
-    counts = passages.counts[rows]
-    if (counts == 1).all():
-        return None
-    chosen = np.isin(np.repeat(np.arange(len(passages.counts)), passages.counts), rows)
-    return Passages(passages.embeddings[chosen], counts, passages.spans[chosen])

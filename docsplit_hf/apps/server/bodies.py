@@ -81,7 +81,7 @@ def options_of(request: AnswerOptions, server: Server) -> CallOptions:
             del given[name]
     if "top_k" in given:
         given["top_k"] = given["top_k"] or None  # 0 asks for all labels
-    answers = server.settings.answers
+    answers = server.settings
     if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
         given["reject"] = answers.reject
         if answers.novelty is not None:

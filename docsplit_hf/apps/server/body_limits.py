@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .errors import BAD_REQUEST, TOO_LARGE, TOO_SLOW, Refused
-from .settings import Limits
+from .settings import ServerLimits
 from .uploads import UPLOADED
 
 STREAMED = "application/x-ndjson"  # lines of JSON are limited one by one, in streams.py
@@ -18,7 +18,7 @@ STREAMED = "application/x-ndjson"  # lines of JSON are limited one by one, in st
 class LimitedBodies:
     """ASGI middleware that reads a body before its request is handled, and refuses one that is too large or slow."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, mixed_paths: tuple[str, ...] = ()) -> None:
+    def __init__(self, app: ASGIApp, limits: ServerLimits, mixed_paths: tuple[str, ...] = ()) -> None:
         self.app = app
         self.limits = limits
         self.mixed_paths = mixed_paths  # those that take streams and files besides JSON

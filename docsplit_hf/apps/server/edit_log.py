@@ -23,7 +23,7 @@ KEPT_KEYS = 100_000  # idempotency keys in memory; the oldest are forgotten firs
 
 
 @dataclass(frozen=True)
-class ExampleToAdd:
+class LoggedExample:
     """A text with a label; its id is None until it is added."""
 
     id: str | None
@@ -37,7 +37,7 @@ class EditContent:
     """What an edit does: examples to add, new labels by id, and ids to remove; or a fit."""
 
     kind: Literal["examples", "fit"]
-    added: tuple[ExampleToAdd, ...] = ()
+    added: tuple[LoggedExample, ...] = ()
     relabeled: Mapping[str, str | list[str]] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
 
@@ -190,7 +190,7 @@ def _edit_of(line: dict[str, Any]) -> Edit:
     given = line["content"]
     content = EditContent(
         kind=given["kind"],
-        added=tuple(ExampleToAdd(**example) for example in given["added"]),
+        added=tuple(LoggedExample(**example) for example in given["added"]),
         relabeled=dict(given["relabeled"]),  # earlier releases wrote pairs
         removed=tuple(given["removed"]),
     )

@@ -11,9 +11,9 @@ from safetensors import SafetensorError
 
 from ...reading.text_warnings import unlogged
 from ...storage.atomic_replacement import save_lock
-from .classifiers import Classifier, State, copied, version_on_disk, weights_on_disk
-from .edit_log import LOG_NAME, Edit, EditContent, EditLog, ExampleToAdd
+from .edit_log import LOG_NAME, Edit, EditContent, EditLog, LoggedExample
 from .errors import CONFLICT, UNAVAILABLE, Refused, unprocessable
+from .served_folders import ServedFolder, State, copied, version_on_disk, weights_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ class Editor:
     acknowledged. So answers come from the state before a change or the state after it.
     """
 
-    def __init__(self, classifier: Classifier, limits: ServerLimits) -> None:
+    def __init__(self, classifier: ServedFolder, limits: ServerLimits) -> None:
         self.classifier = classifier
         self._limits = limits
         self._log = self._open_log()
@@ -238,7 +238,7 @@ def _check_ids(store: KNNDatastore, content: EditContent) -> None:
         raise unprocessable(f"{min(both)!r} is to be relabeled and removed: choose one.", "relabel", "repeated_id")
 
 
-def _add(pipe: KNNClassifierPipeline, examples: Sequence[ExampleToAdd]) -> list[str]:
+def _add(pipe: KNNClassifierPipeline, examples: Sequence[LoggedExample]) -> list[str]:
     """Add examples: those with an id of their own, and the others."""
     ids: list[str] = [""] * len(examples)
     for has_id in (True, False):

@@ -15,7 +15,7 @@ from ...encoding.classifier_embedder import CutTexts, EmbeddedChunks
 
 if TYPE_CHECKING:
     from ...classifier.pipeline import PredictedTexts
-    from .classifiers import State
+    from .served_folders import State
 
 BYTES_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
 SLICE_TEXTS = 64  # texts of a request that wait together; others' requests are read between them

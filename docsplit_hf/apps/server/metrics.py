@@ -13,11 +13,12 @@ from ...reading.text_warnings import unlogged
 if TYPE_CHECKING:
     from ...fitting.drift.report import Change, DriftReport
     from .batching import Batcher
-    from .classifiers import Classifier
+    from .served_folders import ServedFolder
 
 logger = logging.getLogger(__name__)
 
 FEWEST_DRIFT_TEXTS = 30
+DRIFT_TEXTS = 256  # the last ones, on which drift is measured
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 RECENT_REJECTIONS = 1_000  # texts of which the share of rejected ones is shown
 
@@ -103,8 +104,8 @@ class Metrics:
 class RecentTexts:
     """The last texts that a classifier answered, in memory only, to measure drift."""
 
-    def __init__(self, most: int) -> None:
-        self._texts: deque[str | dict[str, str]] = deque(maxlen=most)
+    def __init__(self) -> None:
+        self._texts: deque[str | dict[str, str]] = deque(maxlen=DRIFT_TEXTS)
         self._new = 0
 
     def add(self, texts: list[str], pairs: list[str | None]) -> None:
@@ -113,10 +114,10 @@ class RecentTexts:
             self._texts.append(text if pair is None else {"text": text, "text_pair": pair})
         self._new += len(texts)
 
-    def measure(self, classifier: Classifier, metrics: Metrics, reject: float) -> None:
+    def measure(self, classifier: ServedFolder, metrics: Metrics, reject: float) -> None:
         """Measure the drift of the texts, if there are enough and some are new."""
         texts = list(self._texts)
-        if not self._new or len(texts) < FEWEST_DRIFT_TEXTS or not classifier.state.is_fitted:
+        if not self._new or len(texts) < FEWEST_DRIFT_TEXTS or classifier.state.datastore.fitted is None:
             return
         self._new = 0
         try:

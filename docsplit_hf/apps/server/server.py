@@ -9,11 +9,11 @@ from ...cores import core_count
 from ...fitting.label_tree import NO_LEVEL
 from .access import Access
 from .batching import Batcher, ReadTexts
-from .classifiers import Classifier, State
 from .decisions import Labels, LabelScores
 from .editing import Editor
 from .errors import NOT_FOUND, Refused, unprocessable
 from .metrics import Metrics, RecentTexts
+from .served_folders import ServedFolder, State
 from .settings import ServerSettings
 
 # Names that clients send without having been given one: the first classifier answers.
@@ -23,15 +23,13 @@ DEFAULT_MODELS = ("jev-latest", "docsplit")
 class Server:
     """The parts of a running server."""
 
-    def __init__(
-        self, classifiers: dict[str, Classifier], settings: ServerSettings, access: Access, batcher: Batcher
-    ) -> None:
+    def __init__(self, classifiers: dict[str, ServedFolder], settings: ServerSettings, access: Access) -> None:
         self.classifiers = classifiers
         self.settings = settings
         self.access = access
-        self.batcher = batcher
-        self.metrics = Metrics(batcher)
-        self.recent = {name: RecentTexts(settings.drift_texts) for name in classifiers}
+        self.batcher = Batcher(settings)
+        self.metrics = Metrics(self.batcher)
+        self.recent = {name: RecentTexts() for name in classifiers}
         self.editors: dict[str, Editor] = {}
         # Files may take minutes: they are read in threads of their own.
         self.file_threads = ThreadPoolExecutor(core_count(), thread_name_prefix="docsplit-files")
@@ -48,7 +46,7 @@ class Server:
         self.file_threads.shutdown(cancel_futures=True)
         self.batcher.stop()
 
-    def classifier(self, name: str | None) -> Classifier:
+    def classifier(self, name: str | None) -> ServedFolder:
         """The classifier that a request names; without a name, the first one."""
         if name is None or (name in DEFAULT_MODELS and name not in self.classifiers):
             return next(iter(self.classifiers.values()))
@@ -61,7 +59,7 @@ class Server:
 
     async def read(
         self,
-        classifier: Classifier,
+        classifier: ServedFolder,
         texts: list[str],
         pairs: list[str | None],
         options: CallOptions | None,
@@ -108,15 +106,14 @@ class Server:
 
     def decision_options(self, reject: float | None) -> CallOptions:
         """The options of answers to questions: the server's limits, or those of a request."""
-        answers = self.settings.answers
-        reject = answers.reject if reject is None else reject
+        reject = self.settings.reject if reject is None else reject
         if reject is None:
             return {}
-        return checked_options(reject=reject, novelty=answers.novelty)
+        return checked_options(reject=reject, novelty=self.settings.novelty)
 
     def labels(self, state: State) -> Labels:
         """The labels of a classifier, for questions."""
-        return Labels(state.label_names, state.multi_label, self.settings.answers.reject_label)
+        return Labels(state.datastore.label_names, state.datastore.multi_label, self.settings.reject_label)
 
 
 def _rejections(results: list[ReadTexts]) -> list[bool]:

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from .errors import BAD_REQUEST, TOO_LARGE, TOO_SLOW, Refused
-from .settings import Limits
+from .settings import ServerLimits
 
 
 class DuplexResponse(StreamingResponse):
@@ -27,7 +27,7 @@ class DuplexResponse(StreamingResponse):
             await self.stream_response(send)
 
 
-async def lines_of(request: Request, limits: Limits) -> AsyncIterator[bytes]:
+async def lines_of(request: Request, limits: ServerLimits) -> AsyncIterator[bytes]:
     """The lines of a request's body as they arrive, without empty ones; each is limited in size and waiting time."""
     parts = request.stream()
     rest = b""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.apps.server.batching import rows_of
+from docsplit_hf.apps.server.batching import predictions_at
 from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
 from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.predictions import Predictions
@@ -35,12 +35,12 @@ def test_rows_of_passages():
     counts = np.array([1, 3, 1, 2])
     passages = Passages(np.arange(14, dtype=np.float32).reshape(7, 2), counts, np.arange(14).reshape(7, 2))
     embedded = Predictions(np.zeros((4, 0)), np.arange(8, dtype=np.float32).reshape(4, 2), np.ones(4), passages)
-    part = rows_of(embedded, np.array([1, 2]))
+    part = predictions_at(embedded, np.array([1, 2]))
     np.testing.assert_array_equal(part.passages.embeddings, passages.embeddings[1:5])
     np.testing.assert_array_equal(part.passages.counts, [3, 1])
     np.testing.assert_array_equal(part.retrieval_embeddings, embedded.retrieval_embeddings[1:3])
-    assert rows_of(embedded, np.array([0, 2])).passages is None
-    assert rows_of(embedded, np.arange(4)) is embedded
+    assert predictions_at(embedded, np.array([0, 2])).passages is None
+    assert predictions_at(embedded, np.arange(4)) is embedded
 
 
 def test_texts_cut_in_several_calls_are_embedded_as_in_one(loaded):

@@ -8,13 +8,13 @@ import pytest
 from docsplit_hf.apps.server.bodies import options_of, parsed_json
 from docsplit_hf.apps.server.errors import Refused
 from docsplit_hf.apps.server.schemas import ClassifyLine, ClassifyRequest, ExamplesRequest
-from docsplit_hf.apps.server.settings import AnswerSettings, ServerSettings
+from docsplit_hf.apps.server.settings import ServerSettings
 
 OFF = {"explain": False, "return_novelty": False, "return_read": False}
 
 
 def options(given, **answers):
-    server = SimpleNamespace(settings=ServerSettings(answers=AnswerSettings(**answers)))
+    server = SimpleNamespace(settings=ServerSettings(**answers))
     return options_of(ClassifyRequest(text="a", **given), server)
 
 

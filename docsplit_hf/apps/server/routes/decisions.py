@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse, Response
 
 from ....classifier.call_options import CallOptions
 from ..bodies import parsed
-from ..classifiers import Classifier, State
 from ..decisions import (
     Labels,
     LabelScores,
@@ -24,6 +23,7 @@ from ..decisions import (
 )
 from ..errors import Refused, unprocessable
 from ..schemas import DecisionsRequest, SystemOneQuestion, SystemOneRequest
+from ..served_folders import ServedFolder, State
 from ..server import Server
 from .documented import documented
 
@@ -131,7 +131,7 @@ def _system_one_questions(given: dict[str, SystemOneQuestion] | None, labels: La
 
 
 async def _answer_batch(
-    body: SystemOneRequest, server: Server, classifier: Classifier, state: State, options: CallOptions
+    body: SystemOneRequest, server: Server, classifier: ServedFolder, state: State, options: CallOptions
 ) -> Response:
     """Answer Avrik's batch: texts with ids, each with questions of its own or those of all."""
     labels = server.labels(state)
@@ -181,7 +181,7 @@ def _questions_of_item(given: Any) -> dict[str, SystemOneQuestion]:
         raise unprocessable("The questions of a text are not questions.", "questions") from None
 
 
-def _audit_fields(classifier: Classifier, state: State, tokens: list[int]) -> dict[str, Any]:
+def _audit_fields(classifier: ServedFolder, state: State, tokens: list[int]) -> dict[str, Any]:
     """What Avrik's client requires: what the answers were made by."""
     return {
         "model_hash": state.weights_sha256,

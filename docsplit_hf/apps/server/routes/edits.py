@@ -13,11 +13,11 @@ from starlette.responses import JSONResponse, Response
 
 from ....content_hash import sha256_of_json
 from ..bodies import parsed
-from ..classifiers import Classifier
-from ..edit_log import EditContent, ExampleToAdd
+from ..edit_log import EditContent, LoggedExample
 from ..editing import EditRequest
 from ..errors import BAD_REQUEST, UNAVAILABLE, Refused, unprocessable
 from ..schemas import ExamplesRequest, FitRequest
+from ..served_folders import ServedFolder
 from ..server import Server
 from .documented import documented
 
@@ -83,7 +83,7 @@ changes nothing and gets the same answer."""
         classifier = server.classifier(model)
         return await inspect(classifier, lambda pipe: {"audit": asdict(pipe.audit(show_progress=False))})
 
-    async def inspect(classifier: Classifier, look: Callable[[Any], dict[str, Any]]) -> Response:
+    async def inspect(classifier: ServedFolder, look: Callable[[Any], dict[str, Any]]) -> Response:
         """Look at one state of a classifier, after the edits under way."""
         editor = server.editors[classifier.name]
         try:
@@ -103,7 +103,7 @@ def _changes(body: ExamplesRequest, server: Server) -> EditContent:
     server.check_texts([example.text for example in body.add], [example.text_pair for example in body.add])
     for label in [*(example.label for example in body.add), *body.relabel.values()]:
         _check_label(label, server)
-    added = tuple(ExampleToAdd(**example.model_dump()) for example in body.add)
+    added = tuple(LoggedExample(**example.model_dump()) for example in body.add)
     return EditContent("examples", added, body.relabel, tuple(body.remove))
 
 

@@ -9,9 +9,9 @@ from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
 from ..bodies import parsed
-from ..classifiers import State
 from ..errors import unprocessable
 from ..schemas import EmbeddingsRequest
+from ..served_folders import State
 from ..server import Server
 from .documented import documented
 

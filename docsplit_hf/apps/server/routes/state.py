@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
-from ..classifiers import Classifier
 from ..errors import UNAVAILABLE, Refused
+from ..served_folders import ServedFolder
 from ..server import Server
 
 
@@ -49,21 +49,21 @@ def add_state_routes(app: FastAPI, server: Server) -> None:
         return _described(server.classifier(name))
 
 
-def _described(classifier: Classifier) -> dict[str, Any]:
+def _described(classifier: ServedFolder) -> dict[str, Any]:
     state = classifier.state
     created = classifier.opened_at
-    store = state.pipe.datastore
+    store = state.datastore
     return {
         "id": classifier.name,
         "object": "model",
         "created": int(created),
         "owned_by": "docsplit_hf",
         "name": classifier.name,
-        "description": f"A classifier with {len(state.label_names)} labels, fitted on {len(store):,} examples.",
+        "description": f"A classifier with {len(store.label_names)} labels, fitted on {len(store):,} examples.",
         "release_date": datetime.fromtimestamp(created, UTC).date().isoformat(),
         "x_version": state.version,
-        "x_labels": list(state.label_names),
+        "x_labels": list(store.label_names),
         "x_examples": len(store),
-        "x_fitted": state.is_fitted,
-        "x_multi_label": state.multi_label,
+        "x_fitted": store.fitted is not None,
+        "x_multi_label": store.multi_label,
     }

@@ -1,4 +1,4 @@
-"""Classifier: a folder that is served, with one consistent state at a time."""
+"""ServedFolder: a folder that is served, with one consistent state at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from ...classifier.pipeline import KNNClassifierPipeline
@@ -23,6 +23,8 @@ from ...storage.one_state import read_consistently
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from ...arrays.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -41,15 +43,8 @@ READING_SETTINGS = (
 )
 
 
-class NamedFolder(NamedTuple):
-    """The name of a classifier in requests, and its folder."""
-
-    name: str
-    folder: Path
-
-
-def named_folder(text: str) -> NamedFolder:
-    """Parse ``FOLDER`` or ``NAME=FOLDER``; a folder's own name is the name of its classifier.
+def named_folder(text: str) -> tuple[str, Path]:
+    """Parse ``FOLDER`` or ``NAME=FOLDER``: the name of a classifier in requests, by default the folder's, and the folder.
 
     Raises:
         ValueError: If the folder does not exist or holds no classifier, or its name has other characters than letters,
@@ -67,7 +62,7 @@ def named_folder(text: str) -> NamedFolder:
         raise ValueError(f"{folder} holds no classifier with examples: give one that pipe.save_pretrained wrote.")
     if not NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot be a name in requests: choose one, as in kinds={folder}.")
-    return NamedFolder(name, folder)
+    return name, folder
 
 
 def version_on_disk(folder: Path) -> str:
@@ -99,19 +94,9 @@ class State:
         return sha256_of_json(self.weights)
 
     @property
-    def label_names(self) -> tuple[str, ...]:
-        """The names of the labels."""
-        return self.pipe.datastore.label_names
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the experts are fitted."""
-        return self.pipe.datastore.fitted is not None
-
-    @property
-    def multi_label(self) -> bool:
-        """Whether a text may have several labels."""
-        return self.pipe.datastore.multi_label
+    def datastore(self) -> Store:
+        """The examples."""
+        return self.pipe.datastore
 
     def reading_key(self) -> tuple[object, ...]:
         """What texts must have in common to be read together: the encoder and how it is used."""
@@ -161,7 +146,7 @@ class Encoders:
         return State(pipe, version_on_disk(folder), weights_on_disk(folder))
 
 
-class Classifier:
+class ServedFolder:
     """A served classifier: its name and folder, and the state that answers come from."""
 
     def __init__(self, name: str, folder: Path, encoders: Encoders) -> None:
@@ -173,7 +158,7 @@ class Classifier:
         self.state = encoders.open(folder)
 
     def __repr__(self) -> str:
-        return f"Classifier({self.name!r})"
+        return f"ServedFolder({self.name!r})"
 
     def is_replaced(self) -> bool:
         """Whether the folder holds another version than the one that is served."""
@@ -196,16 +181,16 @@ class Classifier:
         return message
 
 
-def open_classifiers(texts: Sequence[str], encoders: Encoders) -> dict[str, Classifier]:
+def open_classifiers(texts: Sequence[str], encoders: Encoders) -> dict[str, ServedFolder]:
     """Open the classifiers of a command line, by name.
 
     Raises:
         ValueError: If two have the same name, or one cannot be served.
     """
-    classifiers: dict[str, Classifier] = {}
+    classifiers: dict[str, ServedFolder] = {}
     for text in texts:
         name, folder = named_folder(text)
         if name in classifiers:
             raise ValueError(f"Two classifiers are named {name!r}: name one of them, as in other={folder}.")
-        classifiers[name] = Classifier(name, folder, encoders)
+        classifiers[name] = ServedFolder(name, folder, encoders)
     return classifiers

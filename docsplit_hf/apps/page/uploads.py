@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ...reading.columns import columns_of
 from ...reading.example_texts import load_example_texts
-from .sessions import Limits, Session, ShownPassage, counted, percentage
+from .sessions import PageLimits, Session, ShownPassage, counted, percentage
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
 TABLE_ENDINGS = ENDINGS[:-1]  # several .txt files are documents
@@ -35,7 +35,7 @@ PREVIEW_ROWS = 20  # answers to a file that the page shows
 NO_ANSWER = "no answer"
 
 
-class Texts(NamedTuple):
+class LabeledTexts(NamedTuple):
     """Texts, the label of each or None, and the number of rows left out for lack of text."""
 
     texts: list[str]
@@ -43,7 +43,7 @@ class Texts(NamedTuple):
     left_out: int = 0
 
 
-class FileOptions(NamedTuple):
+class TableOptions(NamedTuple):
     """How to read an uploaded file."""
 
     encoding: str = UNICODE
@@ -59,11 +59,11 @@ class FileOptions(NamedTuple):
         return None if self.encoding == UNICODE else self.encoding
 
 
-DEFAULT_OPTIONS = FileOptions()
+DEFAULT_OPTIONS = TableOptions()
 Row = Mapping[str, Any]  # a row of an uploaded file: JSON values by column
 
 
-def pasted_texts(labeled: str, unlabeled: str, limits: Limits) -> Texts:
+def pasted_texts(labeled: str, unlabeled: str, limits: PageLimits) -> LabeledTexts:
     """Parse lines of ``label: text``, and lines of unlabeled texts."""
     texts = []
     labels = []
@@ -76,13 +76,13 @@ def pasted_texts(labeled: str, unlabeled: str, limits: Limits) -> Texts:
         texts.append(text)
         labels.append(label)
     without_label = [line.strip() for line in unlabeled.splitlines() if line.strip()]
-    return _checked(Texts(texts + without_label, labels + [None] * len(without_label)), limits)
+    return _checked(LabeledTexts(texts + without_label, labels + [None] * len(without_label)), limits)
 
 
-def example_texts() -> Texts:
+def example_texts() -> LabeledTexts:
     """Load the example texts of the package; the last one is long."""
     examples = load_example_texts()
-    return Texts(examples["text"].tolist(), examples["label"].tolist())
+    return LabeledTexts(examples["text"].tolist(), examples["label"].tolist())
 
 
 def encoding_of(path: Path) -> str:
@@ -109,7 +109,7 @@ def separator_of(path: Path, encoding: str) -> str | None:
     return max((first, *SEPARATORS), key=lambda name: header.count(SEPARATORS[name]))
 
 
-def rows_of(path: Path, limits: Limits, options: FileOptions = DEFAULT_OPTIONS) -> list[Row]:
+def rows_of(path: Path, limits: PageLimits, options: TableOptions = DEFAULT_OPTIONS) -> list[Row]:
     """Read the rows of a file; raise if there are none or too many."""
     rows = list(itertools.islice(read_upload(path, options), limits.rows + 1))
     limits.check_rows(len(rows))
@@ -161,8 +161,8 @@ def shortened(text: Any, max_characters: int = 180) -> str:
 
 
 def texts_of_file(
-    path: Path, text_column: str, label_column: str | None, limits: Limits, options: FileOptions = DEFAULT_OPTIONS
-) -> Texts:
+    path: Path, text_column: str, label_column: str | None, limits: PageLimits, options: TableOptions = DEFAULT_OPTIONS
+) -> LabeledTexts:
     """Read the texts and labels of a file; an empty label is None."""
     rows = rows_of(path, limits, options)
     columns_of(rows, text_column, label_column)
@@ -179,10 +179,10 @@ def texts_of_file(
         raise ValueError(
             f"No row has a text in the column {text_column!r}; the first one holds {first!r}: choose another column."
         )
-    return _checked(Texts(texts, labels, left_out=len(rows) - len(texts)), limits)
+    return _checked(LabeledTexts(texts, labels, left_out=len(rows) - len(texts)), limits)
 
 
-def read_upload(path: Path, options: FileOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
+def read_upload(path: Path, options: TableOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
     """Read the rows of an uploaded file, with errors that name the file without the server's folder."""
     from ...classifier.row_files import read_rows
 
@@ -214,7 +214,7 @@ def _label_name(value: Any, row_number: int) -> str | None:
     return value.strip() if isinstance(value, str) else json.dumps(value)  # JSON's ``true`` stays ``true``
 
 
-def _checked(given: Texts, limits: Limits) -> Texts:
+def _checked(given: LabeledTexts, limits: PageLimits) -> LabeledTexts:
     """Refuse no texts, and texts and labels beyond the limits."""
     if not given.texts:
         raise ValueError("There is no text to add: write one, or choose a file.")
@@ -239,7 +239,7 @@ def classify_upload(
     path: Path,
     text_column: str,
     error_rate: float | None,
-    options: FileOptions = DEFAULT_OPTIONS,
+    options: TableOptions = DEFAULT_OPTIONS,
 ) -> Classified:
     """Classify the rows of a file, and write them with ``label`` and ``score``.
 

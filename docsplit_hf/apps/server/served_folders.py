@@ -44,7 +44,7 @@ READING_SETTINGS = (
 
 
 def named_folder(text: str) -> tuple[str, Path]:
-    """Parse ``FOLDER`` or ``NAME=FOLDER``: the name of a classifier in requests, by default the folder's, and the folder.
+    """Parse ``FOLDER`` or ``NAME=FOLDER`` into the name of a classifier in requests, by default its folder's, and this.
 
     Raises:
         ValueError: If the folder does not exist or holds no classifier, or its name has other characters than letters,

@@ -6,7 +6,7 @@ import secrets
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.apps.page.sessions import Limits
+from docsplit_hf.apps.page.sessions import PageLimits
 
 BINARY = "is not a text file: open it in the program that made it"
 NO_ROW = "has a line with the names of columns, and no row below it: add the texts there"
@@ -76,7 +76,7 @@ def events_module():
 @pytest.fixture
 def events(events_module, shared, tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HOME", str(tmp_path / "home"))
-    return events_module.Events(shared, Limits())
+    return events_module.Events(shared, PageLimits())
 
 
 def choices_of(events, path):

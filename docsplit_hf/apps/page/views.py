@@ -319,7 +319,7 @@ def rows_of_session(session: Session) -> list[TextRow]:
 
 
 def listed_texts(session: Session, wanted: str = "", near: str | None = None) -> tuple[str, list[TextRow]]:
-    """Caption and list the texts that contain ``wanted`` or have it as label, or those around the point ``near`` on the map."""
+    """A caption, and the texts with ``wanted`` in them or as label, or those around the point ``near`` on the map."""
     rows = rows_of_session(session)
     if near is not None:
         layout = session.map

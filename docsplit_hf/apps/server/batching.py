@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -211,8 +212,9 @@ class Batcher:
                 with self._tokenizing:
                     cut = embedder.cut(texts, pairs)
                 embedded = embedder.embed_cut(cut)
-                for job, part in zip(jobs, cut.parts([len(job.texts) for job in jobs]), strict=True):
-                    job.read_tokens = part.token_count
+                counts = iter(cut.token_counts)
+                for job in jobs:
+                    job.read_tokens = sum(islice(counts, len(job.texts)))
         if embedded is not None:
             _answer(jobs, embedded)
         return sum(job.read_tokens for job in jobs) - read_before

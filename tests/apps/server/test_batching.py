@@ -8,7 +8,6 @@ from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
 from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.predictions import Predictions
 from docsplit_hf.classifier.call_options import checked_options
-from docsplit_hf.encoding.classifier_embedder import CutTexts
 
 from ...conftest import make_text
 
@@ -43,28 +42,15 @@ def test_rows_of_passages():
     assert predictions_at(embedded, np.arange(4)) is embedded
 
 
-def test_texts_cut_in_several_calls_are_embedded_as_in_one(loaded):
-    embedder = loaded.embedder
+def test_texts_cut_together_have_the_tokens_and_embeddings_of_a_call(loaded):
     texts = [make_text(number, sentences=1 + 4 * (number % 3)) for number in range(7)]
-    parts = [embedder.cut(texts[:2]), embedder.cut(texts[2:3]), embedder.cut(texts[3:])]
-    joined = CutTexts.joined(parts)
-    assert joined.texts == texts
-    assert joined.token_count == sum(part.token_count for part in parts)
+    embedder = loaded.embedder
+    cut = embedder.cut(texts)
+    assert cut.token_counts == [sum(embedder.cut([text]).token_counts) for text in texts]
     expected = embedder.embed(texts)
-    found = embedder.embed_cut(joined)
+    found = embedder.embed_cut(cut)
     np.testing.assert_array_equal(found.retrieval_embeddings, expected.retrieval_embeddings)
     np.testing.assert_array_equal(found.read_fraction, expected.read_fraction)
-
-
-def test_texts_cut_together_are_those_cut_apart(loaded):
-    texts = [make_text(number, sentences=1 + 4 * (number % 3)) for number in range(7)]
-    parts = loaded.embedder.cut(texts).parts([2, 1, 4])
-    apart = [loaded.embedder.cut(texts[:2]), loaded.embedder.cut(texts[2:3]), loaded.embedder.cut(texts[3:])]
-    assert [part.texts for part in parts] == [part.texts for part in apart]
-    for part, expected in zip(parts, apart, strict=True):
-        assert [chunk.text for chunk in part.chunks] == [chunk.text for chunk in expected.chunks]
-        for chunk, other in zip(part.chunks, expected.chunks, strict=True):
-            np.testing.assert_array_equal(chunk.input_ids, other.input_ids)
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"reject": 0.5, "return_novelty": True}], ids=str)

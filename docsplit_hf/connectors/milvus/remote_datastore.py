@@ -22,7 +22,7 @@ from ...arrays.row_table import encode_known_labels, encode_labels, is_multi_lab
 from ...arrays.snapshot import FittedState
 from ...content_hash import sha256_of_json
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
-from .remote_view import ONE_EACH, RemoteView, find_ids
+from .remote_view import ONE_EACH, CollectionReader, RemoteDocuments, RemoteView, find_ids
 from .rows import (
     KEY_FIELDS,
     PREFIX_LENGTH,
@@ -31,7 +31,6 @@ from .rows import (
     label_names_of_rows,
     read_change_token,
     read_description,
-    remote_search,
     to_rows,
     to_snapshot,
     with_ids,
@@ -42,7 +41,7 @@ from .rows import (
 
 if TYPE_CHECKING:
     from ...arrays.passages import Passages
-    from ...arrays.snapshot import SearchResult, Snapshot
+    from ...arrays.snapshot import Kind, SearchResult, Snapshot
     from ...arrays.store import Store
     from ...reading.origins import Origin
 
@@ -55,7 +54,7 @@ COMPARED_FIELDS = ("content", "labels", "passages")  # equal if an existing row 
 FOUND = (PK, "id", *COMPARED_FIELDS, "rest")  # fields of rows that are replaced or removed
 
 
-class RemoteDatastore:
+class RemoteDatastore(CollectionReader):
     """A datastore in a collection of Milvus, from ``connect_datastore``.
 
     It replaces a ``KNNDatastore``, and has the methods that a pipeline needs. A search fetches candidates from Milvus,
@@ -69,12 +68,10 @@ class RemoteDatastore:
     ``RemoteDatastoreError`` if Milvus cannot be reached, or refuses.
     """
 
-    dtype = "float32"
     is_saved_with_classifier = False
 
     def __init__(self, collection: Collection, about: CollectionDescription) -> None:
-        self._collection = collection
-        self._about = about
+        super().__init__(collection, about)
         self._writing = threading.Lock()
         self._last_row = 0
         self._fitted: FittedState | None = None
@@ -95,21 +92,6 @@ class RemoteDatastore:
     def collection(self) -> str:
         """The name of the collection."""
         return self._collection.name
-
-    @property
-    def dimension(self) -> int:
-        """D of the keys."""
-        return self._about.dimension
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """The names of the labels at the time of connecting, and names seen since."""
-        return self._about.label_names
-
-    @property
-    def multi_label(self) -> bool:
-        """Whether a row may have several labels."""
-        return bool(self._about.multi_label)
 
     @property
     def probe(self) -> np.ndarray | None:
@@ -165,13 +147,13 @@ class RemoteDatastore:
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """The nearest rows of each query, as by ``KNNDatastore.search``; ``rows`` are numbers of fetched rows."""
-        return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
+        return self._search(EXAMPLES, queries, k, passages)
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same: the first by their keys, which are hashes."""
         rows = self._collection.rows(EXAMPLES, [PK, *KEY_FIELDS], ONE_EACH)
         found = list(itertools.islice(rows, min(MAX_SAMPLE, max(passages, least))))
-        return self._decoded(self._collection.get(all_primary_keys(found), FIELDS))
+        return self._decoded(self._collection.get(all_primary_keys(found), FIELDS), EXAMPLES)
 
     def add(
         self,
@@ -259,11 +241,11 @@ class RemoteDatastore:
         """Save nothing: the examples stay on the server, and a saved folder must not choose a server for its user."""
         logger.warning("%r is not saved in %s: give it to the pipeline as datastore again.", self._collection, folder)
 
-    def _decoded(self, rows: list[Row]) -> Snapshot:
-        snapshot = to_snapshot(rows, self._about)
+    def _decoded(self, rows: list[Row], kind: Kind) -> Snapshot:
+        snapshot = super()._decoded(rows, kind)
         if len(snapshot.label_names) > len(self.label_names):  # another process has added some
             self._refresh_about()
-            snapshot = to_snapshot(rows, self._about)
+            snapshot = super()._decoded(rows, kind)
         return snapshot
 
     def _refresh_about(self) -> None:
@@ -286,14 +268,11 @@ class RemoteDatastore:
     def _put(self, rows: Snapshot, kind: str, replacing: list[str]) -> list[str]:
         """Write rows, then remove the rows that they replace. Returns the ids."""
         ids = rows.rows["id"].to_pylist()
-        replaced = [
-            *find_ids(self._collection, EXAMPLES, replacing, FOUND),
-            *find_ids(self._collection, DOCUMENTS, replacing, FOUND),
-        ]
-        existing = [
-            *find_ids(self._collection, EXAMPLES, ids, FOUND),
-            *find_ids(self._collection, DOCUMENTS, ids, FOUND),
-        ]
+        replaced: list[Row] = []
+        existing: list[Row] = []
+        for partition in (EXAMPLES, DOCUMENTS):
+            replaced += find_ids(self._collection, partition, replacing, FOUND)
+            existing += find_ids(self._collection, partition, ids, FOUND)
         _check_found(replacing, replaced)
         replaced_documents = {row[PK][:PREFIX_LENGTH] for row in replaced}
         existing = [row for row in existing if row[PK][:PREFIX_LENGTH] not in replaced_documents]
@@ -370,25 +349,6 @@ class RemoteDatastore:
         whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None)
         whole.freeze()
         return whole
-
-
-class RemoteDocuments:
-    """The unlabeled documents of a remote datastore, for searching and counting."""
-
-    def __init__(self, collection: Collection, about: CollectionDescription) -> None:
-        self._collection = collection
-        self._about = about
-
-    def __len__(self) -> int:
-        return self._collection.count(DOCUMENTS, ONE_EACH)
-
-    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
-        """The nearest documents of each query."""
-
-        def decoded(rows: list[Row]) -> Snapshot:
-            return to_snapshot(rows, self._about, labeled=False)
-
-        return remote_search(self._collection, DOCUMENTS, self._about.dimension, decoded, queries, k, passages)
 
 
 def _of_kind(kind: str, rest: list[Row]) -> list[Row]:

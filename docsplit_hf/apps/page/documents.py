@@ -15,7 +15,7 @@ from ...reading.files.reader import read_files
 from ...reading.origins import describe_place
 from .changes import learn
 from .document_links import LINKS
-from .given_files import GivenFile, below_common_folder, labels_of_folders
+from .given_files import GivenFile, below_common_folder, folder_labels
 from .sessions import PageLimits, Session, ShownPassage, counted, percentage
 from .uploads import NO_ANSWER, Classified, shortened
 from .views import SHOWN_WORDS, highlight_passage
@@ -70,7 +70,7 @@ def read_documents(given: Sequence[GivenFile], limits: PageLimits, with_ocr: boo
         options = replace(options, ocr="tesseract")
     paths = [file.path for file in given]
     names = below_common_folder([file.name for file in given])
-    folders = labels_of_folders(names)
+    folders = folder_labels(names)
     texts: list[dict[str, Any]] = []
     files: list[Path] = []
     labels: list[str] = []

@@ -373,7 +373,7 @@ class Events:
             return {}
         guess = [suggestion["label"]] if suggestion["label"] else []
         reason = suggestion["reason"]
-        file = views.row_of(session, suggestion["id"]).file
+        file = views.find_row(session, suggestion["id"]).file
         source = "" if file is None else f"{file}: "
         text = gr.Textbox(suggestion["text"], label=f"{source}{reason[:1].upper()}{reason[1:]}.")
         return {"suggested_text": text} | _label_choices("suggested", [*guess, *session.labels])
@@ -526,7 +526,7 @@ def _leave_out_box(session: Session, percent: int) -> Values:
 
 def _opened(session: Session, row_id: str) -> Values:
     """Show a text with buttons to change its label."""
-    found = views.row_of(session, row_id)
+    found = views.find_row(session, row_id)
     caption = f"A text with the label {found.label}" if found.label else "A text without a label"
     if found.file is not None:
         caption += f", from {found.file}"

@@ -158,11 +158,9 @@ class KeptSessions:
         name = sha256_of_json([key, self._shared.name])
         return self._home() / "pages" / name
 
-    @contextlib.contextmanager
-    def _locked(self, key: str | None) -> Iterator[None]:
+    def _locked(self, key: str | None) -> contextlib.AbstractContextManager[bool]:
         """Lock a session's folder against other processes."""
-        with self._lock_file(self._folder(key).name):
-            yield
+        return self._lock_file(self._folder(key).name)
 
     def _lock_file(self, name: str, wait: bool = True) -> contextlib.AbstractContextManager[bool]:
         """The lock of a folder. Lock files are never deleted; therefore all sessions share 4,096 of them."""

@@ -41,7 +41,7 @@ them. Labels may be missing. A separator is comma, semicolon, tab or "bar |"; em
         """Set or change the labels of texts and learn from them: {id: label}, with ids from suggest and audit."""
         with events.sessions.changing(key) as session:
             for row_id, name in labels.items():
-                give_label(session, views.row_of(session, row_id).text, name, learn_now=False)
+                give_label(session, views.find_row(session, row_id).text, name, learn_now=False)
             learn(session)
         return report()
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...reading.columns import columns_of
 from ...reading.example_texts import load_example_texts
+from ...reading.labels import label_name
 from .sessions import PageLimits, Session, ShownPassage, counted, percentage
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
@@ -43,7 +44,8 @@ class LabeledTexts(NamedTuple):
     left_out: int = 0
 
 
-class TableOptions(NamedTuple):
+@dataclass(frozen=True)
+class TableOptions:
     """How to read an uploaded file."""
 
     encoding: str = UNICODE
@@ -168,12 +170,12 @@ def texts_of_file(
     columns_of(rows, text_column, label_column)
     texts = []
     labels = []
-    for number, row in enumerate(rows, start=1):
-        label = _label_name(row.get(label_column), number)
+    for row in rows:
+        label = label_name(row.get(label_column))
         text = row.get(text_column)
         if isinstance(text, str) and text.strip():
             texts.append(text)
-            labels.append(label)
+            labels.append(label and label.strip())
     if not texts:
         first = shortened(rows[0].get(text_column), 60)
         raise ValueError(
@@ -201,17 +203,6 @@ def read_upload(path: Path, options: TableOptions = DEFAULT_OPTIONS) -> Iterator
             if message in str(error):
                 raise ValueError(f"{path.name} cannot be used: {sentence}.") from error
         raise ValueError(str(error).replace(str(path), path.name)) from error
-
-
-def _label_name(value: Any, row_number: int) -> str | None:
-    """The name of a label in a row; None if it is empty."""
-    if value is None or value != value or (isinstance(value, str) and not value.strip()):
-        return None
-    if not isinstance(value, str | int | float):
-        raise ValueError(
-            f"The label of row {row_number} is {str(value)[:60]!r}: this page takes one name for each text."
-        )
-    return value.strip() if isinstance(value, str) else json.dumps(value)  # JSON's ``true`` stays ``true``
 
 
 def _checked(given: LabeledTexts, limits: PageLimits) -> LabeledTexts:

@@ -372,7 +372,7 @@ def document_map(session: Session) -> tuple[str, dict[str, list]]:
     return caption, {"points": points, "labels": labels}
 
 
-def row_of(session: Session, row_id: str) -> TextRow:
+def find_row(session: Session, row_id: str) -> TextRow:
     """Find a text of the session by its id."""
     found = next((row for row in rows_of_session(session) if row.id == row_id), None)
     if found is None:

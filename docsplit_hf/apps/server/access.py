@@ -7,9 +7,9 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -73,7 +73,8 @@ def _parsed(text: str, where: str, default_name: str) -> dict[bytes, str]:
     return {sha256(token.encode()).digest(): match["name"] or default_name}
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True)
+class Access:
     """The tokens of readers and of editors."""
 
     readers: Tokens

@@ -140,7 +140,8 @@ class Counted:
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")
-            self.server.metrics.count_request(path, status, time.perf_counter() - begun)
+            self.server.metrics.requests.labels(path, status).inc()
+            self.server.metrics.seconds.labels(path).observe(time.perf_counter() - begun)
 
 
 def _internal_error(error: Exception) -> Refused:

@@ -73,7 +73,7 @@ def _place(error: ErrorDetails, body: Any) -> list[str]:
     return place
 
 
-def options_of(request: AnswerOptions, server: Server) -> CallOptions:
+def call_options_of(request: AnswerOptions, server: Server) -> CallOptions:
     """The options of a call that a request asks for; where it does not mention rejection, those of the server."""
     given = request.model_dump(include=set(AnswerOptions.model_fields), exclude_none=True)
     for name in ZERO_IS_OFF:

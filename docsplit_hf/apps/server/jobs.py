@@ -74,7 +74,7 @@ class Job:
 
     def prediction_key(self) -> tuple[object, ...]:
         """What jobs must have in common for their texts to be predicted together."""
-        if any(self.options.get(name) for name in OPTIONS_OF_WHOLE_CALLS):
+        if is_whole_call(self.options):
             return (id(self),)
         return (id(self.state), *sorted(self.options.items()))
 

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ...reading.text_warnings import unlogged
 
@@ -70,11 +70,6 @@ class Metrics:
         batch_tokens.set_function(lambda: _mean([tokens for _, tokens in list(batcher.batch_sizes)]))
         self._recent: dict[str, deque[bool]] = {}
 
-    def count_request(self, path: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self.requests.labels(path, status).inc()
-        self.seconds.labels(path).observe(seconds)
-
     def count_rejections(self, model: str, is_rejected: list[bool]) -> None:
         """Count texts for which rejection was asked."""
         self.rejectable.labels(model).inc(len(is_rejected))
@@ -96,16 +91,12 @@ class Metrics:
                     self.drift.labels(model, measure, value).set(number)
             self.drift_certain.labels(model, measure).set(change.is_certain)
 
-    def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
-
 
 class RecentTexts:
     """The last texts that a classifier answered, in memory only, to measure drift."""
 
-    def __init__(self) -> None:
-        self._texts: deque[str | dict[str, str]] = deque(maxlen=DRIFT_TEXTS)
+    def __init__(self, most: int = DRIFT_TEXTS) -> None:
+        self._texts: deque[str | dict[str, str]] = deque(maxlen=most)
         self._new = 0
 
     def add(self, texts: list[str], pairs: list[str | None]) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from ...classifier.pipeline import KNNClassifierPipeline
-from ...content_hash import sha256_of_json
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...storage.atomic_replacement import valid_folder
 from ...storage.classifier_folder import FOLDER
@@ -87,11 +86,6 @@ class State:
     pipe: KNNClassifierPipeline
     version: str
     weights: tuple[str, ...]  # of each file; empty if the datastore names none
-
-    @property
-    def weights_sha256(self) -> str:
-        """One SHA-256 of all weights."""
-        return sha256_of_json(self.weights)
 
     @property
     def datastore(self) -> Store:

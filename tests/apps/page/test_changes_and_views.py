@@ -28,12 +28,12 @@ from docsplit_hf.apps.page.views import (
     coverage_text,
     document_map,
     error_rate_of,
+    find_row,
     highlight_passage,
     highlight_words,
     labels_table,
     limit_text,
     listed_texts,
-    row_of,
 )
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -90,9 +90,9 @@ def test_a_single_text_and_a_single_label_are_enough_to_answer(shared):
 
 
 def test_a_label_is_given_to_examples_documents_and_new_texts(session):
-    text = row_of(session, "0").text
+    text = find_row(session, "0").text
     give_label(session, text, "cooking")
-    assert row_of(session, "0")[1:3] == ("cooking", text) and session.counts() == (40, 4, 33)
+    assert find_row(session, "0")[1:3] == ("cooking", text) and session.counts() == (40, 4, 33)
     give_label(session, suggested_text(session)["text"], "chess")
     assert session.counts() == (41, 5, 32)
     give_label(session, "Checkmate by the queen in two moves.", "chess")
@@ -123,7 +123,7 @@ def test_the_audit_finds_the_two_wrong_labels_and_omits_confirmed_ones(session):
         ("astronomy", "sport"),
         ("music", "cooking"),
     }
-    assert [row_of(session, one.id).label for one in found] == [one.label for one in found]
+    assert [find_row(session, one.id).label for one in found] == [one.label for one in found]
     keep_label(session, found[0].text)
     assert audit_findings(session)[1] == found[1:]
 
@@ -218,7 +218,7 @@ def test_the_list_finds_words_labels_and_texts_nearby_on_the_map(unchanged):
 def test_a_newly_labeled_text_keeps_its_place_on_the_map(session):
     def points():
         _, value = document_map(session)
-        return {row_of(session, row_id).text: (x, y, label) for x, y, label, row_id in value["points"]}
+        return {find_row(session, row_id).text: (x, y, label) for x, y, label, row_id in value["points"]}
 
     before = points()
     text = session.store.documents.texts[0]
@@ -228,7 +228,7 @@ def test_a_newly_labeled_text_keeps_its_place_on_the_map(session):
     assert {text: place[:2] for text, place in after.items()} == {text: place[:2] for text, place in before.items()}
     assert after[text][2] == before[session.store.texts[session.store.labels.tolist().index(0)]][2]
     with pytest.raises(ValueError, match="not there any more"):
-        row_of(session, "/etc/passwd")
+        find_row(session, "/etc/passwd")
 
 
 def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(unchanged, shared, tmp_path):

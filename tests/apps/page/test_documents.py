@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 
 from docsplit_hf.apps.page.document_links import ADDRESS, DocumentLinks
 from docsplit_hf.apps.page.documents import add_files, classify_documents, read_documents
-from docsplit_hf.apps.page.given_files import GivenFile, below_common_folder, given_files, labels_of_folders
+from docsplit_hf.apps.page.given_files import GivenFile, below_common_folder, folder_labels, given_files
 from docsplit_hf.apps.page.sessions import PageLimits, Session
-from docsplit_hf.apps.page.views import answer, row_of
+from docsplit_hf.apps.page.views import answer, find_row
 from docsplit_hf.reading.example_texts import load_example_texts
 
 from ...documents import write_damaged, write_docx, write_pdf
@@ -74,7 +74,7 @@ def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path
     captions = [neighbor.caption for neighbor in answer(session, text).neighbors]
     assert all(caption.endswith((".pdf", ".docx")) or ".pdf, page" in caption for caption in captions)
     assert any(caption.endswith("long.pdf, page 2") for caption in captions), captions
-    assert row_of(session, session.pipe.datastore.ids[0]).file == "music 0.docx"
+    assert find_row(session, session.pipe.datastore.ids[0]).file == "music 0.docx"
 
 
 def test_documents_without_a_label_are_added_once(session, files):
@@ -121,7 +121,7 @@ def test_sub_folders_of_a_chosen_folder_are_labels(shared, files):
 )
 def test_names_and_labels_are_those_of_a_folder_on_the_disk(names, below, labels):
     found = below_common_folder(names)
-    assert (found, labels_of_folders(found)) == (below, labels)
+    assert (found, folder_labels(found)) == (below, labels)
 
 
 def test_names_of_uploads_have_their_folders_and_no_way_out():

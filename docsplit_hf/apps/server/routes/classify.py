@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from ....classifier.file_inputs import GivenTexts, with_unreadable
 from ....reading.files.failures import FailedFile, UnreadableFile
 from ..batching import ReadTexts
-from ..bodies import options_of, parsed, parsed_json
+from ..bodies import call_options_of, parsed, parsed_json
 from ..body_limits import STREAMED
 from ..errors import Refused, unprocessable
 from ..schemas import AnswerOptions, ClassifyLine, ClassifyRequest
@@ -49,7 +49,7 @@ then in the query. As multipart/form-data, files are read; one that cannot be re
         if not texts:
             content = {"model": classifier.name, "version": classifier.state.version, "answers": []}
             return JSONResponse(content)
-        state, results = await server.read(classifier, texts, pairs, options_of(body, server))
+        state, results = await server.read(classifier, texts, pairs, call_options_of(body, server))
         answers = await asyncio.to_thread(_answers, results) if len(texts) > 100 else _answers(results)
         tokens = sum(result.token_count for result in results)
         return JSONResponse(
@@ -76,7 +76,7 @@ async def _classify_files(request: Request, server: Server) -> Response:
     loop = asyncio.get_running_loop()
     async with request.form(max_files=server.settings.limits.files, max_fields=50) as form:
         upload = upload_of(form)
-        options = options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
+        options = call_options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
         classifier = server.classifier(upload.model)
         read = [await loop.run_in_executor(server.file_threads, text_of_upload, file) for file in upload.files]
     failed = {number: one for number, one in enumerate(read) if isinstance(one, FailedFile)}
@@ -100,7 +100,7 @@ async def _classify_stream(request: Request, server: Server) -> Response:
     """Answer lines of JSON by lines of JSON, in their order."""
     query = dict(request.query_params)
     name = query.pop("model", None)
-    options = options_of(parsed_json(json.dumps(_typed(query)).encode(), AnswerOptions), server)
+    options = call_options_of(parsed_json(json.dumps(_typed(query)).encode(), AnswerOptions), server)
     classifier = server.classifier(name)
     state = classifier.state  # of all answers of a stream
 

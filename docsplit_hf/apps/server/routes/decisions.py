@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
 
 from ....classifier.call_options import CallOptions
+from ....content_hash import sha256_of_json
 from ..bodies import parsed
 from ..decisions import (
     Labels,
@@ -184,7 +185,7 @@ def _questions_of_item(given: Any) -> dict[str, SystemOneQuestion]:
 def _audit_fields(classifier: ServedFolder, state: State, tokens: list[int]) -> dict[str, Any]:
     """What Avrik's client requires: what the answers were made by."""
     return {
-        "model_hash": state.weights_sha256,
+        "model_hash": sha256_of_json(state.weights),
         "calibration_version": state.version,
         "prompt_template_sha256": [],
         "allowed_token_set_hash": [],

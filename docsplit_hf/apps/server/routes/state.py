@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import FastAPI, Request
+from prometheus_client import generate_latest
 from starlette.responses import JSONResponse, Response
 
 from ..errors import UNAVAILABLE, Refused
@@ -33,7 +34,7 @@ def add_state_routes(app: FastAPI, server: Server) -> None:
     async def metrics(request: Request) -> Response:
         """Counters in Prometheus' format."""
         server.access.check_reader(request)
-        return Response(server.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(generate_latest(server.metrics.registry), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/models", tags=["state"])
     async def models(request: Request) -> dict[str, Any]:

@@ -32,6 +32,11 @@ class ReadTexts(NamedTuple):
     first_row: int  # of the job's texts in ``predicted``
     token_count: int
 
+    @property
+    def text_count(self) -> int:
+        """The number of texts."""
+        return len(self.embedded.retrieval_embeddings)
+
 
 @dataclass
 class Job:

@@ -121,6 +121,5 @@ def _rejections(results: list[ReadTexts]) -> list[bool]:
     rejected: list[bool] = []
     for result in results:
         levels = result.predicted.prediction.rejection.levels
-        count = len(result.embedded.retrieval_embeddings)
-        rejected += (levels[result.first_row : result.first_row + count] == NO_LEVEL).tolist()
+        rejected += (levels[result.first_row : result.first_row + result.text_count] == NO_LEVEL).tolist()
     return rejected

@@ -1,15 +1,21 @@
 """Slices of requests, and rows of what was read together."""
 
+import asyncio
+
 import numpy as np
 import pytest
 
-from docsplit_hf.apps.server.batching import predictions_at
+from docsplit_hf.apps.server.batching import Batcher, predictions_at
 from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
+from docsplit_hf.apps.server.served_folders import State
+from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.predictions import Predictions
 from docsplit_hf.classifier.call_options import checked_options
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 
 from ...conftest import make_text
+from ...event_loops import run_elsewhere
 
 
 @pytest.mark.parametrize(
@@ -58,3 +64,36 @@ def test_texts_embedded_before_are_answered_as_by_a_call(loaded, options):
     texts = [make_text(number, sentences=3) for number in range(200, 205)]
     predicted = loaded.predict_embedded(loaded.embedder.embed(texts), texts, checked_options(**options))
     assert [predicted.answer(row) for row in range(len(texts))] == loaded(texts, **options)
+
+
+def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
+    """Requests that come together are read together; if that fails, each is read alone."""
+    cut = ClassifierEmbedder.cut
+    together = []
+
+    def refuse_odd_texts(self, texts, pairs=None):
+        together.append(len(texts))
+        if "odd" in texts:
+            raise ValueError("odd")
+        return cut(self, texts, pairs)
+
+    monkeypatch.setattr(ClassifierEmbedder, "cut", refuse_odd_texts)
+    batcher = Batcher(ServerSettings(wait_seconds=1.0))
+    state = State(loaded, "version", ())
+    texts = ["The river feeds the valley.", "odd", make_text(1, sentences=3), make_text(2, sentences=1)]
+    long = " ".join(make_text(number, sentences=20) for number in range(80))  # more than a turn
+
+    async def ask():
+        reads = [batcher.read(state, [text], [None], {}) for text in [*texts, long]]
+        return await asyncio.gather(*reads, return_exceptions=True)
+
+    *found, last = run_elsewhere(ask())
+    batcher.stop()
+    assert isinstance(found.pop(1), ValueError)
+    for text, [result] in zip([texts[0], *texts[2:], long], [*found, last], strict=True):
+        [expected] = loaded([text])
+        answer = result.predicted.answer(result.first_row)
+        assert (answer["label"], answer["score"]) == (expected["label"], pytest.approx(expected["score"], abs=1e-6))
+        assert result.token_count == sum(cut(loaded.embedder, [text]).token_counts)
+    assert max(together) > 1
+    assert batcher.waiting_tokens == 0

@@ -64,11 +64,7 @@ then in the query. As multipart/form-data, files are read; one that cannot be re
 
 def _answers(results: list[ReadTexts]) -> list[Any]:
     """The answers to all texts of a request."""
-    answers = []
-    for result in results:
-        for row in range(len(result.embedded.retrieval_embeddings)):
-            answers.append(result.predicted.answer(result.first_row + row))
-    return answers
+    return [result.predicted.answer(result.first_row + row) for result in results for row in range(result.text_count)]
 
 
 async def _classify_files(request: Request, server: Server) -> Response:

@@ -10,10 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from ....classifier.call_options import CallOptions
 from ....content_hash import sha256_of_json
+from ..batching import ReadTexts
 from ..bodies import parsed
 from ..decisions import (
     Labels,
-    LabelScores,
     Question,
     openai_answer,
     openai_question,
@@ -103,23 +103,55 @@ def _is_batch(state: Any) -> bool:
 
 
 async def _answer_system_one(body: SystemOneRequest, server: Server) -> Response:
+    """Answer questions about a state, or Avrik's batch: texts with ids, each with questions of its own or of all."""
     classifier = server.classifier(body.model)
     state = classifier.state
     options = _decision_options(server, body.x_reject)
-    if _is_batch(body.state):
-        return await _answer_batch(body, server, classifier, state, options)
-    questions = _system_one_questions(body.questions, server.labels(state), server)
-    _, results = await server.read(classifier, [text_of_state(body.state)], [None], options, state)
-    scores = server.label_scores(results[0], 0)
-    tokens = results[0].token_count
-    content = {
-        "model": classifier.name,
-        "answers": {question.name: system_one_answer(question, scores) for question in questions},
-        "usage": {"input_tokens": tokens, "output_tokens": 0},
-        "audit": _audit_fields(classifier, state, [tokens] * len(questions)),
-        "x_version": state.version,
-    }
-    return JSONResponse(content)
+    is_batch = _is_batch(body.state)
+    items = body.state if is_batch else [{"text": text_of_state(body.state)}]
+    asked = [_questions_of_item(item, body, server.labels(state), server) for item in items]
+    if not is_batch and isinstance(asked[0], Refused):
+        raise asked[0]
+    texts = [item["text"] for item, questions in zip(items, asked, strict=True) if not isinstance(questions, Refused)]
+    results: list[ReadTexts] = []
+    if texts:
+        _, results = await server.read(classifier, texts, [None] * len(texts), options, state)
+    scores = iter([server.label_scores(result, row) for result in results for row in range(result.text_count)])
+    tokens = sum(result.token_count for result in results)
+    answers: list[dict[str, Any]] = []
+    for questions in asked:
+        if isinstance(questions, Refused):
+            error = {"code": questions.code, "message": questions.message, "field": questions.field}
+            answers.append({"error": error})
+        else:
+            found = next(scores)
+            answers.append({"answers": {question.name: system_one_answer(question, found) for question in questions}})
+    if is_batch:
+        content = {"results": [{"id": item["id"], **answer} for item, answer in zip(items, answers, strict=True)]}
+    else:
+        content = answers[0]
+    return JSONResponse(
+        {
+            "model": classifier.name,
+            **content,
+            "usage": {"input_tokens": tokens, "output_tokens": 0},
+            "audit": _audit_fields(classifier, state, [tokens] * (1 if is_batch else len(asked[0]))),
+            "x_version": state.version,
+        }
+    )
+
+
+def _questions_of_item(
+    item: dict[str, Any], body: SystemOneRequest, labels: Labels, server: Server
+) -> list[Question] | Refused:
+    """The questions about a text, its own or those of all; or the reason for which it has no answer."""
+    try:
+        own = item.get("questions")
+        asked = body.questions if own is None else _parsed_questions(own)
+        text_of_state(item["text"])
+        return _system_one_questions(asked, labels, server)
+    except Refused as refused:
+        return refused
 
 
 def _system_one_questions(given: dict[str, SystemOneQuestion] | None, labels: Labels, server: Server) -> list[Question]:
@@ -131,51 +163,7 @@ def _system_one_questions(given: dict[str, SystemOneQuestion] | None, labels: La
     return [system_one_question(name, question, labels) for name, question in given.items()]
 
 
-async def _answer_batch(
-    body: SystemOneRequest, server: Server, classifier: ServedFolder, state: State, options: CallOptions
-) -> Response:
-    """Answer Avrik's batch: texts with ids, each with questions of its own or those of all."""
-    labels = server.labels(state)
-    questions: list[list[Question] | Refused] = []
-    for item in body.state:
-        try:
-            own = item.get("questions")
-            asked = body.questions if own is None else _questions_of_item(own)
-            text_of_state(item["text"])
-            questions.append(_system_one_questions(asked, labels, server))
-        except Refused as refused:
-            questions.append(refused)
-    answered = [number for number, asked in enumerate(questions) if not isinstance(asked, Refused)]
-    scores: dict[int, LabelScores] = {}
-    tokens = 0
-    if answered:
-        texts = [body.state[number]["text"] for number in answered]
-        _, results = await server.read(classifier, texts, [None] * len(texts), options, state)
-        rows = [(result, row) for result in results for row in range(len(result.embedded.retrieval_embeddings))]
-        scores = {
-            number: server.label_scores(result, row) for number, (result, row) in zip(answered, rows, strict=True)
-        }
-        tokens = sum(result.token_count for result in results)
-    answers = []
-    for number, asked in enumerate(questions):
-        row_id = body.state[number]["id"]
-        if isinstance(asked, Refused):
-            error = {"code": asked.code, "message": asked.message, "field": asked.field}
-            answers.append({"id": row_id, "error": error})
-        else:
-            own_answers = {question.name: system_one_answer(question, scores[number]) for question in asked}
-            answers.append({"id": row_id, "answers": own_answers})
-    content = {
-        "model": classifier.name,
-        "results": answers,
-        "usage": {"input_tokens": tokens, "output_tokens": 0},
-        "audit": _audit_fields(classifier, state, [tokens]),
-        "x_version": state.version,
-    }
-    return JSONResponse(content)
-
-
-def _questions_of_item(given: Any) -> dict[str, SystemOneQuestion]:
+def _parsed_questions(given: Any) -> dict[str, SystemOneQuestion]:
     try:
         return {name: SystemOneQuestion.model_validate(question) for name, question in given.items()}
     except (ValidationError, AttributeError):

@@ -80,7 +80,7 @@ class Access:
     readers: Tokens
     editors: Tokens
 
-    def check_reader(self, request: Request) -> None:
+    async def check_reader(self, request: Request) -> None:
         """Refuse a request without a token of a reader or an editor, if readers need one."""
         if not self.readers:
             return
@@ -88,7 +88,7 @@ class Access:
         if self.readers.owner(given) is None and self.editors.owner(given) is None:
             raise _unknown_token(given)
 
-    def editor(self, request: Request) -> str:
+    async def editor(self, request: Request) -> str:
         """The name of the editor who sends a request; others are refused."""
         if not self.editors:
             raise Refused(

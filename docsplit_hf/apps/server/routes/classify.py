@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
 from ....classifier.file_inputs import GivenTexts, with_unreadable
@@ -29,12 +29,12 @@ STREAM_AHEAD = 64  # lines that are read while earlier ones are computed
 
 def add_classify(app: FastAPI, server: Server) -> None:
     """Add the address of answers."""
+    for_readers = [Depends(server.access.check_reader)]
 
-    @app.post(CLASSIFY, tags=["answers"], openapi_extra=documented(ClassifyRequest))
+    @app.post(CLASSIFY, tags=["answers"], dependencies=for_readers, openapi_extra=documented(ClassifyRequest))
     async def classify(request: Request) -> Response:
         """Classify texts. As application/x-ndjson, lines of {"text": ...} are answered while they arrive; options are \
 then in the query. As multipart/form-data, files are read; one that cannot be read gets the reason as its answer."""
-        server.access.check_reader(request)
         if request.headers.get("content-type", "").startswith(STREAMED):
             return await _classify_stream(request, server)
         if request.headers.get("content-type", "").startswith(UPLOADED):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
 
@@ -31,18 +31,17 @@ from .documented import documented
 
 def add_decisions(app: FastAPI, server: Server) -> None:
     """Add the addresses of typed questions."""
+    for_readers = [Depends(server.access.check_reader)]
 
-    @app.post("/v1/systemone", tags=["decisions"], openapi_extra=documented(SystemOneRequest))
+    @app.post("/v1/systemone", tags=["decisions"], dependencies=for_readers, openapi_extra=documented(SystemOneRequest))
     async def system_one(request: Request) -> Response:
         """Answer typed questions about a state: choice among labels, and noul, whether it has one label."""
-        server.access.check_reader(request)
         body = await parsed(request, SystemOneRequest)
         return await _answer_system_one(body, server)
 
-    @app.post("/v1/decisions", tags=["decisions"], openapi_extra=documented(DecisionsRequest))
+    @app.post("/v1/decisions", tags=["decisions"], dependencies=for_readers, openapi_extra=documented(DecisionsRequest))
     async def decisions(request: Request) -> Response:
         """Answer typed questions about an input, as OpenAI's Decisions; a rejected text gets refusals."""
-        server.access.check_reader(request)
         body = await parsed(request, DecisionsRequest)
         _check_question_count(len(body.questions), server)
         classifier = server.classifier(body.model)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
 from ....content_hash import sha256_of_json
@@ -28,10 +28,11 @@ LONGEST_KEY = 200  # characters of an Idempotency-Key
 
 def add_edits(app: FastAPI, server: Server) -> None:
     """Add the addresses for editors."""
+    for_editors = [Depends(server.access.editor)]
 
     async def edit(request: Request, body: Any, content: EditContent, class_proportions: Any = None) -> Response:
         """Make an edit for the editor who sends a request."""
-        who = server.access.editor(request)
+        who = await server.access.editor(request)
         classifier = server.classifier(body.model)
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= LONGEST_KEY:
@@ -52,34 +53,30 @@ def add_edits(app: FastAPI, server: Server) -> None:
             server.metrics.edits.labels(classifier.name, content.kind).inc()
         return JSONResponse({"model": classifier.name, **answer})
 
-    @app.post("/v1/examples", tags=["edits"], openapi_extra=documented(ExamplesRequest))
+    @app.post("/v1/examples", tags=["edits"], dependencies=for_editors, openapi_extra=documented(ExamplesRequest))
     async def examples(request: Request) -> Response:
         """Add, relabel and remove examples, all of it or nothing. With the header Idempotency-Key, a repeated request \
 changes nothing and gets the same answer."""
-        server.access.editor(request)
         body = await parsed(request, ExamplesRequest)
         return await edit(request, body, _changes(body, server))
 
-    @app.post("/v1/fit", tags=["edits"], openapi_extra=documented(FitRequest))
+    @app.post("/v1/fit", tags=["edits"], dependencies=for_editors, openapi_extra=documented(FitRequest))
     async def fit(request: Request) -> Response:
         """Fit the experts on the present examples; until it is done, the old ones answer."""
-        server.access.editor(request)
         body = await parsed(request, FitRequest)
         return await edit(request, body, EditContent("fit"), body.class_proportions)
 
-    @app.get("/v1/suggest", tags=["edits"])
-    async def suggest(request: Request, model: str | None = None, n: int = 10) -> Response:
+    @app.get("/v1/suggest", tags=["edits"], dependencies=for_editors)
+    async def suggest(model: str | None = None, n: int = 10) -> Response:
         """The documents whose labels would help most."""
-        server.access.editor(request)
         classifier = server.classifier(model)
         if not 1 <= n <= server.settings.limits.texts:
             raise unprocessable(f"n must be from 1 to {server.settings.limits.texts}.", "n")
         return await inspect(classifier, lambda pipe: {"suggestions": pipe.suggest(n, again=True)})
 
-    @app.get("/v1/audit", tags=["edits"])
-    async def audit(request: Request, model: str | None = None) -> Response:
+    @app.get("/v1/audit", tags=["edits"], dependencies=for_editors)
+    async def audit(model: str | None = None) -> Response:
         """Labels that look wrong, near-duplicates and outliers among the examples."""
-        server.access.editor(request)
         classifier = server.classifier(model)
         return await inspect(classifier, lambda pipe: {"audit": asdict(pipe.audit(show_progress=False))})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 import numpy as np
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
 from ..bodies import parsed
@@ -18,11 +18,11 @@ from .documented import documented
 
 def add_embeddings(app: FastAPI, server: Server) -> None:
     """Add the address of embeddings."""
+    for_readers = [Depends(server.access.check_reader)]
 
-    @app.post("/v1/embeddings", tags=["answers"], openapi_extra=documented(EmbeddingsRequest))
+    @app.post("/v1/embeddings", tags=["answers"], dependencies=for_readers, openapi_extra=documented(EmbeddingsRequest))
     async def embeddings(request: Request) -> Response:
         """Embed texts by the encoder of a classifier; embeddings have norm 1."""
-        server.access.check_reader(request)
         body = await parsed(request, EmbeddingsRequest)
         texts = [body.input] if isinstance(body.input, str) else body.input
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):

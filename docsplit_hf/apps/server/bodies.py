@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
 from ...classifier.call_options import CallOptions, checked_options
+from .body_limits import limited_body
 from .errors import BAD_REQUEST, UNPROCESSABLE, Refused, unprocessable
 from .schemas import UNKNOWN_FIELD, AnswerOptions
 from .server import Server
@@ -18,9 +19,10 @@ LONGEST_FIELD = 200  # characters of a field's name, or of a number, in messages
 ZERO_IS_OFF = ("return_neighbors", "return_documents")
 
 
-async def parsed(request: Request, model: type[Body]) -> Body:
+async def parsed(request: Request, model: type[Body], server: Server) -> Body:
     """The body of a request, checked; errors name the field, and show no content."""
-    return parsed_json(await request.body(), model)
+    limits = server.settings.limits
+    return parsed_json(await limited_body(request, limits, limits.megabytes), model)
 
 
 def parsed_json(content: bytes, model: type[Body]) -> Body:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
+
+from starlette.requests import Request
 
 from ...classifier.call_options import CallOptions, checked_options
 from ...cores import core_count
@@ -15,6 +18,7 @@ from .errors import NOT_FOUND, Refused, unprocessable
 from .metrics import Metrics, RecentTexts
 from .served_folders import ServedFolder, State
 from .settings import ServerSettings
+from .streams import wait_while_connected
 
 # Names that clients send without having been given one: the first classifier answers.
 DEFAULT_MODELS = ("jev-latest", "docsplit")
@@ -64,14 +68,23 @@ class Server:
         pairs: list[str | None],
         options: CallOptions | None,
         state: State | None = None,
+        request: Request | None = None,
     ) -> tuple[State, list[ReadTexts]]:
-        """Read texts by the present state of a classifier, or by the given one, and count them."""
+        """Read texts by the present state of a classifier, or by the given one, and count them.
+
+        ``request`` has arrived completely; if its client goes, the work ends.
+        """
         self.check_texts(texts, pairs)
         state = state or classifier.state
+        reading = asyncio.ensure_future(self.batcher.read(state, texts, pairs, options))
         try:
-            results = await self.batcher.read(state, texts, pairs, options)
+            if request is not None:
+                await wait_while_connected(request, reading)
+            results = await reading
         except (ValueError, TypeError) as error:
             raise unprocessable(classifier.without_paths(str(error))) from error
+        finally:
+            reading.cancel()
         self.metrics.texts.labels(classifier.name).inc(len(texts))
         if options is not None:
             self.recent[classifier.name].add(texts, pairs)

@@ -54,7 +54,7 @@ async def wait_while_connected(request: Request, task: asyncio.Task[Any]) -> Non
     """Wait for a task after the whole body has arrived.
 
     Raises:
-        ClientDisconnect: If the client closes the connection meanwhile.
+        ClientDisconnect: If the client closes the connection meanwhile; the task is cancelled.
     """
     leaving = asyncio.ensure_future(request.receive())
     try:
@@ -62,6 +62,7 @@ async def wait_while_connected(request: Request, task: asyncio.Task[Any]) -> Non
     finally:
         leaving.cancel()
     if not task.done():
+        task.cancel()
         raise ClientDisconnect
 
 

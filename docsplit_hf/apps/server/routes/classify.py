@@ -10,12 +10,13 @@ from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Message
 
 from ....classifier.file_inputs import GivenTexts, with_unreadable
 from ....reading.files.failures import FailedFile, UnreadableFile
 from ..batching import ReadTexts
 from ..bodies import call_options_of, parsed, parsed_json
-from ..body_limits import STREAMED
+from ..body_limits import limited_body
 from ..errors import Refused, unprocessable
 from ..schemas import AnswerOptions, ClassifyLine, ClassifyRequest
 from ..server import Server
@@ -24,6 +25,7 @@ from ..uploads import UPLOADED, FileOfText, text_of_upload, upload_of
 from .documented import documented
 
 CLASSIFY = "/v1/classify"
+STREAMED = "application/x-ndjson"
 STREAM_AHEAD = 64  # lines that are read while earlier ones are computed
 
 
@@ -39,7 +41,7 @@ then in the query. As multipart/form-data, files are read; one that cannot be re
             return await _classify_stream(request, server)
         if request.headers.get("content-type", "").startswith(UPLOADED):
             return await _classify_files(request, server)
-        body = await parsed(request, ClassifyRequest)
+        body = await parsed(request, ClassifyRequest, server)
         if (body.text is None) == (body.texts is None):
             raise unprocessable("Give either text or texts.", "texts")
         given = [body.text] if body.texts is None else body.texts
@@ -49,7 +51,7 @@ then in the query. As multipart/form-data, files are read; one that cannot be re
         if not texts:
             content = {"model": classifier.name, "version": classifier.state.version, "answers": []}
             return JSONResponse(content)
-        state, results = await server.read(classifier, texts, pairs, call_options_of(body, server))
+        state, results = await server.read(classifier, texts, pairs, call_options_of(body, server), request=request)
         answers = await asyncio.to_thread(_answers, results) if len(texts) > 100 else _answers(results)
         tokens = sum(result.token_count for result in results)
         return JSONResponse(
@@ -70,7 +72,13 @@ def _answers(results: list[ReadTexts]) -> list[Any]:
 async def _classify_files(request: Request, server: Server) -> Response:
     """Answer uploaded files; options are further fields of the form."""
     loop = asyncio.get_running_loop()
-    async with request.form(max_files=server.settings.limits.files, max_fields=50) as form:
+    limits = server.settings.limits
+    body = await limited_body(request, limits, limits.file_megabytes)
+
+    async def replay() -> Message:
+        return {"type": "http.request", "body": body}
+
+    async with Request(request.scope, replay).form(max_files=limits.files, max_fields=50) as form:
         upload = upload_of(form)
         options = call_options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
         classifier = server.classifier(upload.model)
@@ -82,7 +90,7 @@ async def _classify_files(request: Request, server: Server) -> Response:
     texts = [one.text for one in read if isinstance(one, FileOfText)]
     numbers = [number for number in range(len(read)) if number not in failed]
     given = GivenTexts(texts, [None] * len(texts), None, numbers, failed)
-    state, results = await server.read(classifier, given.texts, given.pairs, options)
+    state, results = await server.read(classifier, given.texts, given.pairs, options, request=request)
     content = {
         "model": classifier.name,
         "version": state.version,

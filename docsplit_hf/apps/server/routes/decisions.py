@@ -36,20 +36,20 @@ def add_decisions(app: FastAPI, server: Server) -> None:
     @app.post("/v1/systemone", tags=["decisions"], dependencies=for_readers, openapi_extra=documented(SystemOneRequest))
     async def system_one(request: Request) -> Response:
         """Answer typed questions about a state: choice among labels, and noul, whether it has one label."""
-        body = await parsed(request, SystemOneRequest)
-        return await _answer_system_one(body, server)
+        body = await parsed(request, SystemOneRequest, server)
+        return await _answer_system_one(request, body, server)
 
     @app.post("/v1/decisions", tags=["decisions"], dependencies=for_readers, openapi_extra=documented(DecisionsRequest))
     async def decisions(request: Request) -> Response:
         """Answer typed questions about an input, as OpenAI's Decisions; a rejected text gets refusals."""
-        body = await parsed(request, DecisionsRequest)
+        body = await parsed(request, DecisionsRequest, server)
         _check_question_count(len(body.questions), server)
         classifier = server.classifier(body.model)
         state = classifier.state
         labels = server.labels(state)
         questions = [openai_question(number, given, labels) for number, given in enumerate(body.questions)]
         options = _decision_options(server, body.x_reject)
-        _, results = await server.read(classifier, [text_of_input(body)], [None], options, state)
+        _, results = await server.read(classifier, [text_of_input(body)], [None], options, state, request)
         scores = server.label_scores(results[0], 0)
         tokens = results[0].token_count
         return JSONResponse(
@@ -101,7 +101,7 @@ def _is_batch(state: Any) -> bool:
     )
 
 
-async def _answer_system_one(body: SystemOneRequest, server: Server) -> Response:
+async def _answer_system_one(request: Request, body: SystemOneRequest, server: Server) -> Response:
     """Answer questions about a state, or Avrik's batch: texts with ids, each with questions of its own or of all."""
     classifier = server.classifier(body.model)
     state = classifier.state
@@ -114,7 +114,7 @@ async def _answer_system_one(body: SystemOneRequest, server: Server) -> Response
     texts = [item["text"] for item, questions in zip(items, asked, strict=True) if not isinstance(questions, Refused)]
     results: list[ReadTexts] = []
     if texts:
-        _, results = await server.read(classifier, texts, [None] * len(texts), options, state)
+        _, results = await server.read(classifier, texts, [None] * len(texts), options, state, request)
     scores = iter([server.label_scores(result, row) for result in results for row in range(result.text_count)])
     tokens = sum(result.token_count for result in results)
     answers: list[dict[str, Any]] = []

@@ -41,8 +41,7 @@ def add_edits(app: FastAPI, server: Server) -> None:
         editor = server.editors[classifier.name]
         try:
             changing = editor.run(editor.change, content, class_proportions, edit_request)
-            # A client that goes ends its request, but not an edit that has begun.
-            answer = await asyncio.shield(asyncio.wrap_future(changing))
+            answer = await asyncio.wrap_future(changing)
         except (ValueError, TypeError) as error:
             raise unprocessable(classifier.without_paths(str(error))) from error
         except OSError as error:  # such as a full disk
@@ -57,13 +56,13 @@ def add_edits(app: FastAPI, server: Server) -> None:
     async def examples(request: Request) -> Response:
         """Add, relabel and remove examples, all of it or nothing. With the header Idempotency-Key, a repeated request \
 changes nothing and gets the same answer."""
-        body = await parsed(request, ExamplesRequest)
+        body = await parsed(request, ExamplesRequest, server)
         return await edit(request, body, _changes(body, server))
 
     @app.post("/v1/fit", tags=["edits"], dependencies=for_editors, openapi_extra=documented(FitRequest))
     async def fit(request: Request) -> Response:
         """Fit the experts on the present examples; until it is done, the old ones answer."""
-        body = await parsed(request, FitRequest)
+        body = await parsed(request, FitRequest, server)
         return await edit(request, body, EditContent("fit"), body.class_proportions)
 
     @app.get("/v1/suggest", tags=["edits"], dependencies=for_editors)

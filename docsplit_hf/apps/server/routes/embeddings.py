@@ -23,7 +23,7 @@ def add_embeddings(app: FastAPI, server: Server) -> None:
     @app.post("/v1/embeddings", tags=["answers"], dependencies=for_readers, openapi_extra=documented(EmbeddingsRequest))
     async def embeddings(request: Request) -> Response:
         """Embed texts by the encoder of a classifier; embeddings have norm 1."""
-        body = await parsed(request, EmbeddingsRequest)
+        body = await parsed(request, EmbeddingsRequest, server)
         texts = [body.input] if isinstance(body.input, str) else body.input
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
             raise unprocessable("input must be a text or a list of texts: lists of tokens are not taken.", "input")
@@ -31,7 +31,7 @@ def add_embeddings(app: FastAPI, server: Server) -> None:
             raise unprocessable("input has an empty text.", "input", "empty")
         classifier = server.classifier(body.model)
         _check_dimensions(body.dimensions, classifier.state)
-        state, results = await server.read(classifier, texts, [None] * len(texts), None)
+        state, results = await server.read(classifier, texts, [None] * len(texts), None, request=request)
         vectors = np.concatenate([result.embedded.retrieval_embeddings for result in results])
         vectors = _normalized(vectors[:, : body.dimensions])
         data = [

@@ -36,7 +36,8 @@ def add_texts(session: Session, given: LabeledTexts) -> str:
     after = session.counts()
     added_labeled = after.labeled - before.labeled
     added_unlabeled = after.unlabeled - before.unlabeled
-    message = f"Added {counted(added_labeled, 'text')} with a label and {max(added_unlabeled, 0):,} without."
+    different = counted(len({given.labels[i] for i in labeled}), "label")
+    message = f"Added {counted(added_labeled, 'text')} with {different} and {max(added_unlabeled, 0):,} without."
     if given.left_out:
         message += f" Left out {counted(given.left_out, 'row')} without a text."
     already_there = len(given.texts) - added_labeled - added_unlabeled

@@ -13,11 +13,11 @@ from ...reading.files.options import MEGABYTE, FileOptions
 from ...reading.files.places import FileText
 from ...reading.files.reader import read_files
 from ...reading.origins import describe_place
-from .changes import learn
+from .changes import add_texts
 from .document_links import LINKS
 from .given_files import GivenFile, below_common_folder, folder_labels
 from .sessions import PageLimits, Session, ShownPassage, counted, percentage
-from .uploads import NO_ANSWER, Classified, shortened
+from .uploads import NO_ANSWER, Classified, LabeledTexts, shortened
 from .views import SHOWN_WORDS, highlight_passage
 
 ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
@@ -93,24 +93,8 @@ def add_files(session: Session, given: Documents, label: str) -> str:
     All get the given label; without one they get those of their sub-folders, or none.
     """
     label = label.strip()
-    labels = [label] * len(given.texts) if label else given.labels
-    before = session.counts()
-    session.limits.check_rows(before.texts + len(given.texts))
-    if labels is not None:
-        session.limits.check_labels([*session.labels, *labels])
-        session.pipe.add_examples(given.texts, labels, allow_new_labels=True)
-        different = counted(len(set(labels)), "label")
-        what = f"with the label {label!r}" if label else f"with {different}, the names of their folders"
-    else:
-        session.pipe.add_documents(given.texts, show_progress=True)
-        what = "without a label"
-    after = session.counts()
-    added = after.labeled - before.labeled if labels is not None else after.unlabeled - before.unlabeled
-    message = f"Added {counted(max(added, 0), 'document')} {what}."
-    if added < len(given.texts):
-        message += f" Not added again, as already there: {len(given.texts) - added:,}."
-    learn(session)
-    return f"{message}{given.failed_summary()}"
+    labels = given.labels if given.labels is not None and not label else [label or None] * len(given.texts)
+    return f"{add_texts(session, LabeledTexts(given.texts, labels))}{given.failed_summary()}"
 
 
 def classify_documents(session: Session, given: Documents, error_rate: float | None) -> Classified:

@@ -37,9 +37,9 @@ NO_ANSWER = "no answer"
 
 
 class LabeledTexts(NamedTuple):
-    """Texts, the label of each or None, and the number of rows left out for lack of text."""
+    """Texts as a pipeline takes them, the label of each or None, and the number of rows left out for lack of text."""
 
-    texts: list[str]
+    texts: list[Any]
     labels: list[str | None]
     left_out: int = 0
 

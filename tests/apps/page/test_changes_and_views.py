@@ -83,7 +83,7 @@ def test_sessions_share_only_the_weights(shared, unchanged):
 def test_a_single_text_and_a_single_label_are_enough_to_answer(shared):
     session = Session(shared.new_pipeline(), PageLimits())
     said = add_texts(session, LabeledTexts(["The team won.", "A river.", "A river."], ["sport", None, None]))
-    assert said == "Added 1 text with a label and 1 without. Not added again, as already there: 1."
+    assert said == "Added 1 text with 1 label and 1 without. Not added again, as already there: 1."
     assert set(answer(session, "A game.").probabilities) == {"sport"}
     give_label(session, "The orchestra plays.", "music")
     assert list(answer(session, "The orchestra plays on.").probabilities)[0] == "music"

@@ -41,7 +41,7 @@ def session(shared, files):
     for label in ("music", "cooking"):
         given = read_documents(given_files(files[label][:7] + files["bad"]), session.limits)
         message = add_files(session, given, f" {label} ")
-        assert message == f"Added 7 documents with the label {label!r}. 1 file could not be read: see the list."
+        assert message == "Added 7 texts with 1 label and 0 without. 1 file could not be read: see the list."
         assert given.failed_rows[0][0] == "bad.pdf" and given.failed_rows[0][1].startswith("damaged")
     return session
 
@@ -79,9 +79,9 @@ def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path
 
 def test_documents_without_a_label_are_added_once(session, files):
     given = read_documents(given_files(files["music"][7:9]), session.limits)
-    assert add_files(session, given, "") == "Added 2 documents without a label."
+    assert add_files(session, given, "") == "Added 0 texts with 0 labels and 2 without."
     again = add_files(session, given, "")
-    assert again == "Added 0 documents without a label. Not added again, as already there: 2."
+    assert again == "Added 0 texts with 0 labels and 0 without. Not added again, as already there: 2."
     document = session.pipe.datastore.documents
     assert [origin.file for origin in document.origins] == [path.rpartition("/")[2] for path in files["music"][7:9]]
 
@@ -104,7 +104,7 @@ def test_sub_folders_of_a_chosen_folder_are_labels(shared, files):
     given.append(GivenFile(path=Path(files["bad"][0]), name="kinds/.DS_Store"))  # of the system, and in no sub-folder
     session = Session(shared.new_pipeline(), PageLimits())
     message = add_files(session, read_documents(given, session.limits), "")
-    assert message == "Added 8 documents with 2 labels, the names of their folders."
+    assert message == "Added 8 texts with 2 labels and 0 without."
     labels = [origin.file.partition("/")[0] for origin in session.pipe.datastore.origins]
     assert labels == ["music"] * 4 + ["cooking"] * 4 and sorted(session.labels) == ["cooking", "music"]
 

@@ -71,7 +71,7 @@ def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path
     long = ["Nothing of interest. " * 60, "The orchestra tuned before the concert, and the choir sang. " * 20]
     add_files(session, read_documents(given_files([write_pdf(tmp_path / "long.pdf", long)]), session.limits), "music")
     text = "The orchestra tuned before the concert, and the choir sang."
-    captions = [neighbor.caption for neighbor in answer(session, text).neighbors]
+    captions = [caption for caption, _ in answer(session, text).neighbors]
     assert all(caption.endswith((".pdf", ".docx")) or ".pdf, page" in caption for caption in captions)
     assert any(caption.endswith("long.pdf, page 2") for caption in captions), captions
     assert find_row(session, session.pipe.datastore.ids[0]).file == "music 0.docx"

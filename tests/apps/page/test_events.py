@@ -49,7 +49,7 @@ REFUSED = [
     ("nested.json", b'[{"text": {"a": 1}}]', "No row has a text in the column 'text'"),
     ("wrapped.json", b'{"data": [{"text": "a"}]}', "No row has a text in the column 'data'"),
     ("numbers.jsonl", b'{"text": 3, "label": "a"}\n', "the first one holds '3': choose another column"),
-    ("lists.json", b'[{"text": "a", "label": ["x", "y"]}]', "one name for each text"),
+    ("lists.json", b'[{"text": "a", "label": ["x", "y"]}]', "give names or whole numbers"),
 ]
 ACCEPTED = [  # counts of labeled texts, labels and unlabeled texts; warning
     ("column.csv", b"text\na river\na lake\n", (0, 0, 2), None),

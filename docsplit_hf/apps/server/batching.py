@@ -221,10 +221,10 @@ class Batcher:
 
     def _read_turn(self, job: Job, embedder: ClassifierEmbedder) -> Predictions | None:
         """Read the next part of a long job; return its predictions after the last one."""
-        if job.embedded is None:
-            job.embedded = embedder.nothing_embedded(len(job.texts))
-            job.coming = embedder.chunks(job.texts, job.pairs)
         with self._tokenizing:
+            if job.embedded is None:
+                job.embedded = embedder.nothing_embedded(len(job.texts))
+                job.coming = embedder.chunks(job.texts, job.pairs)
             part = job.take_part(self._turn_tokens)
         embedder.embed_part(job.texts, job.pairs, part, job.embedded)
         job.read_tokens += sum(len(chunk.input_ids) for chunk in part)

@@ -122,7 +122,10 @@ class Server:
         reject = self.settings.reject if reject is None else reject
         if reject is None:
             return {}
-        return checked_options(reject=reject, novelty=self.settings.novelty)
+        try:
+            return checked_options(reject=reject, novelty=self.settings.novelty)
+        except ValueError as error:
+            raise unprocessable(str(error), "x_reject") from None
 
     def labels(self, state: State) -> Labels:
         """The labels of a classifier, for questions."""

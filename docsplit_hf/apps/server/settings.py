@@ -38,11 +38,6 @@ class ServerLimits:
     waiting_tokens: int = 262_144
     seconds: float = 60.0
 
-    @property
-    def body_bytes(self) -> int:
-        """The largest body of a request in bytes."""
-        return int(self.megabytes * 10**6)
-
 
 @dataclass(frozen=True)
 class ServerSettings:

@@ -44,7 +44,7 @@ async def lines_of(request: Request, limits: ServerLimits) -> AsyncIterator[byte
         for line in complete:
             if line.strip():
                 yield line
-        if len(rest) > limits.body_bytes:
+        if len(rest) > limits.megabytes * 10**6:
             raise Refused(TOO_LARGE, "line_too_large", f"A line is larger than {limits.megabytes:g} MB.")
     if rest.strip():
         yield rest

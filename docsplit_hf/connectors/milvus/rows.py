@@ -230,8 +230,9 @@ def all_primary_keys(rows: Iterable[Row]) -> list[str]:
 def to_snapshot(rows: Iterable[Row], description: CollectionDescription, labeled: bool = True) -> Snapshot:
     """Convert rows to documents, in the order in which they were added; leave out partly written documents."""
     documents = _whole_documents(rows)
-    embeddings = [_embedding(document) for document in documents]
-    embeddings = np.array(embeddings, np.float32).reshape(-1, description.dimension)
+    # With several passages, the embedding of the whole document is in the partition "rest".
+    wholes = [document["r0" if document["p0"]["passages"] > 1 else "p0"] for document in documents]
+    embeddings = np.array([row[VECTOR] for row in wholes], np.float32).reshape(-1, description.dimension)
     texts = []
     pairs = []
     origins = []
@@ -270,13 +271,6 @@ def _is_whole(document: dict[str, Row]) -> bool:
     """
     first = document.get("p0")
     return first is not None and len(document) == first["passages"] + first["rest"]
-
-
-def _embedding(document: dict[str, Row]) -> np.ndarray:
-    """The embedding of a whole document: with several passages, it is in the partition "rest"."""
-    if document["p0"]["passages"] > 1:
-        return document["r0"][VECTOR]
-    return document["p0"][VECTOR]
 
 
 def _text_and_pair(document: dict[str, Row]) -> list[str | None]:

@@ -8,7 +8,6 @@ from fastapi import Depends, FastAPI, Request
 from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
 
-from ....classifier.call_options import CallOptions
 from ....content_hash import sha256_of_json
 from ..batching import ReadTexts
 from ..bodies import parsed
@@ -24,7 +23,6 @@ from ..decisions import (
 )
 from ..errors import Refused, unprocessable
 from ..schemas import DecisionsRequest, SystemOneQuestion, SystemOneRequest
-from ..served_folders import ServedFolder, State
 from ..server import Server
 from .documented import documented
 
@@ -48,7 +46,7 @@ def add_decisions(app: FastAPI, server: Server) -> None:
         state = classifier.state
         labels = server.labels(state)
         questions = [openai_question(number, given, labels) for number, given in enumerate(body.questions)]
-        options = _decision_options(server, body.x_reject)
+        options = server.decision_options(body.x_reject)
         _, results = await server.read(classifier, [text_of_input(body)], [None], options, state, request)
         scores = server.label_scores(results[0], 0)
         tokens = results[0].token_count
@@ -69,13 +67,6 @@ def add_decisions(app: FastAPI, server: Server) -> None:
                 "x_version": state.version,
             }
         )
-
-
-def _decision_options(server: Server, reject: float | None) -> CallOptions:
-    try:
-        return server.decision_options(reject)
-    except ValueError as error:
-        raise unprocessable(str(error), "x_reject") from None
 
 
 def _check_question_count(count: int, server: Server) -> None:
@@ -105,7 +96,7 @@ async def _answer_system_one(request: Request, body: SystemOneRequest, server: S
     """Answer questions about a state, or Avrik's batch: texts with ids, each with questions of its own or of all."""
     classifier = server.classifier(body.model)
     state = classifier.state
-    options = _decision_options(server, body.x_reject)
+    options = server.decision_options(body.x_reject)
     is_batch = _is_batch(body.state)
     items = body.state if is_batch else [{"text": text_of_state(body.state)}]
     asked = [_questions_of_item(item, body, server.labels(state), server) for item in items]
@@ -134,7 +125,15 @@ async def _answer_system_one(request: Request, body: SystemOneRequest, server: S
             "model": classifier.name,
             **content,
             "usage": {"input_tokens": tokens, "output_tokens": 0},
-            "audit": _audit_fields(classifier, state, [tokens] * (1 if is_batch else len(asked[0]))),
+            "audit": {  # what Avrik's client requires: what the answers were made by
+                "model_hash": sha256_of_json(state.weights),
+                "calibration_version": state.version,
+                "prompt_template_sha256": [],
+                "allowed_token_set_hash": [],
+                "input_tokens": [tokens] * (1 if is_batch else len(asked[0])),
+                "backend": "docsplit_hf",
+                "precision": classifier.precision,
+            },
             "x_version": state.version,
         }
     )
@@ -167,16 +166,3 @@ def _parsed_questions(given: Any) -> dict[str, SystemOneQuestion]:
         return {name: SystemOneQuestion.model_validate(question) for name, question in given.items()}
     except (ValidationError, AttributeError):
         raise unprocessable("The questions of a text are not questions.", "questions") from None
-
-
-def _audit_fields(classifier: ServedFolder, state: State, tokens: list[int]) -> dict[str, Any]:
-    """What Avrik's client requires: what the answers were made by."""
-    return {
-        "model_hash": sha256_of_json(state.weights),
-        "calibration_version": state.version,
-        "prompt_template_sha256": [],
-        "allowed_token_set_hash": [],
-        "input_tokens": tokens,
-        "backend": "docsplit_hf",
-        "precision": classifier.precision,
-    }

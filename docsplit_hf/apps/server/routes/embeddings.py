@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import numpy as np
 from fastapi import Depends, FastAPI, Request
@@ -34,10 +35,10 @@ def add_embeddings(app: FastAPI, server: Server) -> None:
         state, results = await server.read(classifier, texts, [None] * len(texts), None, request=request)
         vectors = np.concatenate([result.embedded.retrieval_embeddings for result in results])
         vectors = _normalized(vectors[:, : body.dimensions])
-        data = [
-            {"object": "embedding", "index": row, "embedding": _encoded(vector, body.encoding_format)}
-            for row, vector in enumerate(vectors)
-        ]
+        encoded: list[Any] = vectors.tolist()
+        if body.encoding_format == "base64":
+            encoded = [base64.b64encode(vector.tobytes()).decode() for vector in vectors]
+        data = [{"object": "embedding", "index": row, "embedding": one} for row, one in enumerate(encoded)]
         tokens = sum(result.token_count for result in results)
         return JSONResponse(
             {
@@ -66,7 +67,3 @@ def _check_dimensions(dimensions: int | None, state: State) -> None:
 def _normalized(vectors: np.ndarray) -> np.ndarray:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.maximum(norms, 1e-12)).astype("<f4")
-
-
-def _encoded(vector: np.ndarray, form: str) -> list[float] | str:
-    return base64.b64encode(vector.tobytes()).decode() if form == "base64" else vector.tolist()

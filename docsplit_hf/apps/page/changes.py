@@ -175,9 +175,9 @@ def pipeline_of_zip(path: Path, shared: SharedModel, limits: PageLimits) -> KNNC
             pipe = shared.new_pipeline(folder, long_documents, passage_length)
         except (ValueError, OSError) as error:
             raise ValueError(f"{path.name} cannot be used: {str(error).replace(folder, path.name)}") from error
-    counts = Session(pipe, limits).counts()
-    limits.check_rows(counts.texts)
-    limits.check_label_count(counts.labels)
+    opened = Session(pipe, limits)
+    limits.check_rows(opened.counts().texts)
+    limits.check_labels(opened.labels)
     return pipe
 
 

@@ -251,33 +251,24 @@ class Events:
         documents_label: str = "",
         with_ocr: bool = False,
     ) -> Values:
-        """Add the rows of a table, or documents."""
+        """Add the rows of a table, or documents; list the documents that cannot be read."""
         table = uploads.table_of(files)
         if table is None:
-            return self.add_documents(key, files or [], documents_label, with_ocr)
-        return self.add_table(key, table, text, label, encoding, separator)
-
-    def add_table(self, key: Key, file: Path, text: Key, label: Key, encoding: Key, separator: Key) -> Values:
-        """Add the rows of a table."""
+            given = read_documents(given_files(files or ()), self.limits, with_ocr)
+            shown = {"file_failed": _failed_documents(given)}
+            if not given.texts:
+                gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
+                return shown
+            return self.change(key, add_files, given, documents_label or "") | shown | {"file": None, "docs_label": ""}
         options = uploads.TableOptions(encoding, separator)
         if text is None:
-            uploads.rows_of(file, self.limits, options)  # raises if the file itself is the cause
+            uploads.rows_of(table, self.limits, options)  # raises if the file itself is the cause
             raise ValueError("Choose the column of texts.")
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
         label_column = None if label == NO_LABELS else label
-        given = uploads.texts_of_file(file, text, label_column, self.limits, options)
-        return self.change(key, add_texts, given) | {"file": None}
-
-    def add_documents(self, key: Key, files: list[str], label: str, with_ocr: bool = False) -> Values:
-        """Add documents, and list those that cannot be read."""
-        given = read_documents(given_files(files), self.limits, with_ocr)
-        shown = {"file_failed": _failed_documents(given)}
-        if not given.texts:
-            gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
-            return shown
-        head = self.change(key, add_files, given, label or "")
-        return head | shown | {"file": None, "docs_label": ""}
+        rows = uploads.texts_of_file(table, text, label_column, self.limits, options)
+        return self.change(key, add_texts, rows) | {"file": None}
 
     def open_document(self, key: Key, clicked: gr.EventData) -> Values:
         """Show the passage that decided the answer to the document of a row."""

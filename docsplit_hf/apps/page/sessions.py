@@ -65,17 +65,14 @@ class PageLimits:
                 "docsplit demo with a larger --max_rows."
             )
 
-    def check_label_count(self, count: int) -> None:
-        """Refuse too many different labels."""
+    def check_labels(self, labels: Iterable[str]) -> None:
+        """Refuse too many different labels, and labels that are too long."""
+        different = set(labels)
+        count = len(different)
         if count > self.labels:
             raise ValueError(
                 f"There are {count:,} different labels, and this page takes {self.labels:,}: is it the right column?"
             )
-
-    def check_labels(self, labels: Iterable[str]) -> None:
-        """Refuse too many different labels, and labels that are too long."""
-        different = set(labels)
-        self.check_label_count(len(different))
         longest = max(different, key=len, default="")
         if len(longest) > LABEL_CHARACTERS:
             raise ValueError(

@@ -124,12 +124,6 @@ def rows_of(path: Path, limits: PageLimits, options: TableOptions = DEFAULT_OPTI
     raise ValueError(f"{path.name} holds no row: write an object for each text, as {EXAMPLE_JSON_ROW}.")
 
 
-def check_ending(path: Path) -> None:
-    """Refuse a file with an ending that this page cannot read."""
-    if path.suffix.lower() not in ENDINGS:
-        raise ValueError(f"This page cannot read {path.name}: choose a file that ends in {', '.join(ENDINGS)}.")
-
-
 def table_of(given: Sequence[str] | None) -> Path | None:
     """The table among files that were given; None if they are documents."""
     paths = [Path(path) for path in given or ()]
@@ -188,7 +182,8 @@ def read_upload(path: Path, options: TableOptions = DEFAULT_OPTIONS) -> Iterator
     """Read the rows of an uploaded file, with errors that name the file without the server's folder."""
     from ...classifier.row_files import read_rows
 
-    check_ending(path)
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"This page cannot read {path.name}: choose a file that ends in {', '.join(ENDINGS)}.")
     with open(path, "rb") as file:
         first = file.read(10_000)
     has_control_characters = re.search(rb"[\0-\x08]", first) and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE))

@@ -29,7 +29,7 @@ class HostAndPort(NamedTuple):
     port: int | None
 
 
-class Refusal(NamedTuple):
+class RefusedRequest(NamedTuple):
     """HTTP status of a refused request, and the reason as a sentence."""
 
     status: int
@@ -80,11 +80,11 @@ class OwnSiteOnly:
             logger.info("Refused a request: %s", refusal.reason)
             await self.answer(refusal)(scope, receive, send)
 
-    def answer(self, refusal: Refusal) -> Response:
+    def answer(self, refusal: RefusedRequest) -> Response:
         """The response to a refused request."""
         return PlainTextResponse(f"{refusal.reason}\n", refusal.status, {"X-Content-Type-Options": "nosniff"})
 
-    def refusal(self, method: str, headers: Headers) -> Refusal | None:
+    def refusal(self, method: str, headers: Headers) -> RefusedRequest | None:
         """The refusal of a request, or None if it is allowed."""
         hosts = headers.getlist("host")
         origins = headers.getlist("origin")
@@ -92,7 +92,7 @@ class OwnSiteOnly:
         if host is None or not self._is_own(host.host):
             shown = ", ".join(hosts)[:SHOWN_CHARACTERS]
             hint = f"If this name is yours, start {self.command} with --allowed_hosts and the name."
-            return Refusal(MISDIRECTED, f"This server does not answer to the host name {shown!a}. {hint}")
+            return RefusedRequest(MISDIRECTED, f"This server does not answer to the host name {shown!a}. {hint}")
         if origins:
             is_own = len(origins) == 1 and self._is_own_origin(origins[0], host)
             shown = ", ".join(origins)[:SHOWN_CHARACTERS]
@@ -102,7 +102,7 @@ class OwnSiteOnly:
         if is_own:
             return None
         hint = "Open the page itself. If a proxy is in between, name its host with --allowed_hosts."
-        return Refusal(FORBIDDEN, f"This server does not take requests that come from {shown!a}. {hint}")
+        return RefusedRequest(FORBIDDEN, f"This server does not take requests that come from {shown!a}. {hint}")
 
     def _is_own(self, host: str) -> bool:
         """Whether the server has this name or address."""

@@ -33,7 +33,7 @@ from ..fitting.texts_and_labels import joined_texts
 from ..reading.files.failures import FailedFile
 from ..reading.inputs import InputRow, as_list, expand_paths, read_inputs, rows_of
 from ..reading.text_warnings import sum_up_warnings
-from ..self_contained.save_code import CODE_PATTERNS, check_folder, save_code
+from ..self_contained.save_code import CODE_PATTERNS, check_copied_package, save_code
 from ..storage.classifier_folder import CARD, saved_together, upload
 from .active_learning import suggest
 from .calibration import recalibrate, recalibrate_if_grown
@@ -603,7 +603,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         datastore = self._datastore()
         folder = Path(save_directory)
         if self_contained:
-            check_folder(folder)
+            check_copied_package(folder)
         with saved_together(folder) as staging:
             # Not Pipeline.save_pretrained: it writes custom_pipelines into the configuration, and transformers then
             # requires trust_remote_code even with docsplit_hf.

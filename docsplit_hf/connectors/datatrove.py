@@ -234,7 +234,6 @@ class EmbedDocuments(PipelineStep):
         self.model = model
         self.max_length = max_length
         self.backend_options = BackendOptions(
-            backend="openvino" if precision == "int8" else "torch",
             precision=precision,
             calibration_texts=None if calibration_texts is None else tuple(calibration_texts),
         )

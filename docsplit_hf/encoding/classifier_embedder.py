@@ -36,42 +36,12 @@ class CutTexts(NamedTuple):
     chunks: list[Chunk]
 
     @property
-    def token_count(self) -> int:
-        """The number of tokens of all chunks."""
-        return sum(len(chunk.input_ids) for chunk in self.chunks)
-
-    @property
-    def is_paired(self) -> bool:
-        """Whether one of the texts has a second one."""
-        return any(pair is not None for pair in self.pairs)
-
-    @classmethod
-    def joined(cls, parts: Sequence[CutTexts]) -> CutTexts:
-        """Join texts that were cut in several calls, in order."""
-        if len(parts) == 1:
-            return parts[0]
-        texts: list[str] = []
-        pairs: list[str | None] = []
-        chunks: list[Chunk] = []
-        for part in parts:
-            chunks += [chunk._replace(text=chunk.text + len(texts)) for chunk in part.chunks]
-            texts += part.texts
-            pairs += part.pairs
-        return cls(texts, pairs, chunks)
-
-    def parts(self, counts: Sequence[int]) -> list[CutTexts]:
-        """Divide texts into parts with these numbers of texts; ``joined`` joins them again."""
-        parts: list[CutTexts] = []
-        owners: list[int] = []  # the number of the part of each text
-        for number, count in enumerate(counts):
-            first = len(owners)
-            parts.append(CutTexts(self.texts[first : first + count], self.pairs[first : first + count], []))
-            owners += [number] * count
-        firsts = np.cumsum([0, *counts]).tolist()
+    def token_counts(self) -> list[int]:
+        """The number of tokens of the chunks of each text."""
+        counts = np.zeros(len(self.texts), np.int64)
         for chunk in self.chunks:
-            number = owners[chunk.text]
-            parts[number].chunks.append(chunk._replace(text=chunk.text - firsts[number]))
-        return parts
+            counts[chunk.text] += len(chunk.input_ids)
+        return counts.tolist()
 
 
 class EmbeddedChunks:

@@ -99,7 +99,7 @@ class DocumentEncoder:
         revision: str | None = None,
         packing: str = "auto",
         instruction: str | None = None,
-        backend: str = "torch",
+        backend: str | None = None,
         precision: Precision = "float32",
         calibration_texts: Sequence[str] | None = None,
         compile: bool = False,
@@ -121,7 +121,8 @@ class DocumentEncoder:
             packing: As for the class.
             instruction: As for the class.
             backend: Library that runs the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra ``openvino``),
-                compiled from the current weights and cached on this machine.
+                compiled from the current weights and cached on this machine. None: torch, unless only the other one
+                has the precision.
             precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` in each call; or ``"int8"``,
                 with OpenVINO only: the fastest, with slightly different embeddings. The first time it takes about a
                 minute, and the cosine to float32 is logged.
@@ -142,8 +143,8 @@ class DocumentEncoder:
             OSError: If there is no model of that name.
         """
         backend_options = BackendOptions(backend, precision, calibration_texts)
-        if compile and backend != "torch":
-            raise ValueError(f"compile=True is for backend='torch', and {backend!r} compiles by itself: leave it out.")
+        if compile and backend_options.name != "torch":
+            raise ValueError(f"compile=True is for backend='torch', and {backend_options.name!r} compiles by itself.")
         (checkpoint, model, tokenizer, projection), _ = read_consistently(
             find_checkpoint(name), lambda place: _load_parts(str(place), revision, dtype)
         )

@@ -48,7 +48,7 @@ class ReadingTime(NamedTuple):
             start = clock()
             cut = beginnings.cut(sample)
             beginnings.embed_cut(cut)
-            seconds_per_token = (clock() - start) / max(cut.token_count, 1)
+            seconds_per_token = (clock() - start) / max(sum(cut.token_counts), 1)
         characters = sum(chunk.end * chunk.read_fraction for chunk in cut.chunks)
         tokens = lengths * cut.token_count / max(characters, 1)
         return cls(

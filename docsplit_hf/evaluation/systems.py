@@ -15,7 +15,7 @@ from scipy import sparse
 from tqdm.auto import tqdm
 
 from ..content_hash import sha256_of_json, sha256_of_parts
-from ..encoding.backends.endpoint import convert_options, is_address, load_endpoint, split_name
+from ..encoding.backends.endpoint import convert_options, is_endpoint, load_endpoint, split_name
 from ..encoding.document_encoder import DocumentEncoder
 from ..reading.text_warnings import sum_up_warnings
 from ..reading.tokenization import check_texts
@@ -86,7 +86,7 @@ def load_encoder(
     ``#key_variable``.
     """
     base, options = split_name(name)
-    if is_address(base):
+    if is_endpoint(base):
         if max_length is not None or bf16 or long_documents != "first":
             logger.warning(
                 "%s is an endpoint: max_length, bf16 and long_documents have no effect. To truncate texts, append "

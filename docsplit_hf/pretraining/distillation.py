@@ -87,9 +87,8 @@ class DistillationTrainer(ContrastiveTrainer):
 
     def __init__(self, model: PreTrainedModel, args: DistillationArguments, *others: Any, **kwargs: Any) -> None:
         super().__init__(model, args, *others, **kwargs)
-        backend = "openvino" if args.teacher_precision == "int8" else "torch"
         self.teacher = DocumentEncoder.from_pretrained(
-            args.teacher, device=args.device, backend=backend, precision=args.teacher_precision
+            args.teacher, device=args.device, precision=args.teacher_precision
         )
         self.map: nn.Linear | None = None  # with zeros as weights until it is fitted or loaded
         student_dimension = self.encoder_config.hidden_size

@@ -14,20 +14,9 @@ ENTRY = "docsplit_knn_pipeline.py"
 HANDLER = "handler.py"
 CODE_PATTERNS = (ENTRY, HANDLER, REQUIREMENTS, f"{PACKAGE}/*")
 ROOT = Path(__file__).parents[1]
-FILES = ("__init__.py", "content_hash.py", "cores.py", "extras.py", "registration.py", "storage/shards.py")
-# classifier/ and the rooms that it imports from
-ROOMS = (
-    "text",
-    "arrays",
-    "storage",
-    "metrics",
-    "fitting",
-    "encoders",
-    "training",
-    "datastore",
-    "classification",
-    "self_contained",
-)
+# No file below the classifier imports these.
+LEFT_OUT = ("__main__.py", "apps", "connectors", "evaluation", "finetuning", "pretraining")
+CHECKPOINTS = ROOT / "encoding" / "checkpoints"
 CUSTOM_PIPELINES = {
     "docsplit-knn": {
         "impl": "docsplit_knn_pipeline.SelfContainedPipeline",
@@ -37,7 +26,7 @@ CUSTOM_PIPELINES = {
 }
 
 
-def check_folder(folder: Path) -> None:
+def check_copied_package(folder: Path) -> None:
     """Raise ValueError for a folder with a package docsplit_hf that no save wrote: the next save would delete it."""
     if (folder / PACKAGE).exists() and not (folder / ENTRY).is_file():
         raise ValueError(f"{folder} already has a folder {PACKAGE} that is not from a save: save to another folder.")
@@ -56,9 +45,10 @@ def save_code(folder: Path) -> None:
         installed = distribution(PACKAGE)
     except PackageNotFoundError as error:
         raise ValueError("self_contained=True reads the requirements: install docsplit_hf here first.") from error
-    files = [ROOT / name for name in FILES]
-    files += [file for room in ROOMS for pattern in ("*.py", "model_card.md") for file in (ROOT / room).rglob(pattern)]
-    for file in files:
+    for file in ROOT.rglob("*"):
+        is_code = file.suffix in (".py", ".json", ".md") and file.relative_to(ROOT).parts[0] not in LEFT_OUT
+        if not is_code or CHECKPOINTS in file.parent.parents:  # the encoder is saved by itself
+            continue
         target = folder / PACKAGE / file.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)

@@ -7,9 +7,9 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
 os.environ.setdefault("FORWARDED_ALLOW_IPS", "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,127.0.0.1")
 
 from docsplit_hf.apps.page.page import launch_page, make_page
-from docsplit_hf.apps.page.sessions import Limits, SharedModel
+from docsplit_hf.apps.page.sessions import PageLimits, SharedModel
 
-LIMITS = Limits(rows=5_000)  # a Space is shared by many
+LIMITS = PageLimits(rows=5_000)  # a Space is shared by many
 # Everybody may reach a Space, so any name will do. Requests from pages of other sites are refused all the same.
 HOSTS = ["*", *filter(None, [os.environ.get("SPACE_HOST")])]
 

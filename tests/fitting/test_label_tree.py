@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from docsplit_hf.apps.page.sessions import Limits, Session
+from docsplit_hf.apps.page.sessions import PageLimits, Session
 from docsplit_hf.apps.page.views import answer as answer_on_page
 from docsplit_hf.apps.page.views import coverage_text, error_rate_of
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
@@ -379,7 +379,7 @@ def test_metrics_of_parts_have_the_levels(fitted, texts):
 
 
 def test_the_page_shows_the_parent(fitted, texts):
-    session = Session(copy.deepcopy(fitted), Limits())
+    session = Session(copy.deepcopy(fitted), PageLimits())
     percent = 50
     error = error_rate_of(session, percent)
     [expected] = fitted(texts[0], reject=error)

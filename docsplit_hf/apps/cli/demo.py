@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...encoding.checkpoints.checkpoint import DamagedCheckpointError
 from ...extras import check_extra
-from ..page.sessions import Limits, SharedModel
+from ..page.sessions import PageLimits, SharedModel
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -48,7 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
         "sessions": "visitors with stored texts; beyond it, the address with most loses its least recently used ones",
         "disk_megabytes": "disk space for the stored texts of all visitors",
     }
-    for field in fields(Limits):
+    for field in fields(PageLimits):
         limits.add_argument(f"--max_{field.name}", type=_count, default=field.default, help=helps[field.name])
     return parser
 
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         check_extra("mcp" if args.mcp else "demo", "docsplit demo")
         from ..page.page import launch_page, make_page
 
-        limits = Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)})
+        limits = PageLimits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(PageLimits)})
         shared = SharedModel(args.model)
         shared.new_pipeline()
     except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:

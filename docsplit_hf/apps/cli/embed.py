@@ -100,7 +100,6 @@ def load_encoder(arguments: EncoderArguments, rows: datasets.Dataset, text_colum
         arguments.model_name_or_path,
         max_length=arguments.max_length,
         precision="int8",
-        backend="openvino",
         calibration_texts=list(sample[text_column]),
     )
 

@@ -13,8 +13,8 @@ from ...encoding.checkpoints.checkpoint import DamagedCheckpointError
 from ...extras import check_extra
 
 if TYPE_CHECKING:
-    from ..server.classifiers import Classifier
-    from ..server.settings import AnswerSettings
+    from ..server.served_folders import ServedFolder
+    from ..server.settings import ServerSettings
 
 HELP_OF_LIMITS = {
     "megabytes": "size of a request",
@@ -34,7 +34,8 @@ HELP_OF_LIMITS = {
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of ``docsplit serve``."""
-    from ..server.settings import AnswerSettings, Batching, Limits, ServerSettings
+    from ...encoding.backends.registry import BACKENDS, PRECISIONS
+    from ..server.settings import ServerLimits, ServerSettings
 
     parser = argparse.ArgumentParser(
         prog="docsplit serve",
@@ -72,30 +73,30 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--open", action="store_true", help="let other machines ask without a token")
     answers = parser.add_argument_group("answers")
     answers.add_argument(
-        "--reject", type=float, default=AnswerSettings.reject, help="error rate to allow: unsure texts get no label"
+        "--reject", type=float, default=ServerSettings.reject, help="error rate to allow: unsure texts get no label"
     )
     answers.add_argument(
         "--novelty",
         type=float,
-        default=AnswerSettings.novelty,
+        default=ServerSettings.novelty,
         help="with --reject: fraction of in-scope texts that may be rejected as novel",
     )
     answers.add_argument(
         "--reject_label",
-        default=AnswerSettings.reject_label,
+        default=ServerSettings.reject_label,
         help="with --reject: the option of a choice that means none of the labels, such as other",
     )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--backend", choices=("torch", "openvino"), default=None, help="what computes the encoder")
-    speed.add_argument(
-        "--precision", choices=("float32", "int8"), default=None, help="int8 is faster, and needs the extra openvino"
-    )
+    speed.add_argument("--backend", choices=tuple(BACKENDS), help="what computes the encoder")
+    speed.add_argument("--precision", choices=PRECISIONS, help="int8 is faster, and needs the extra openvino")
     speed.add_argument("--threads", type=_count, default=None, help="threads of torch; by default, one for each core")
-    speed.add_argument("--batch_tokens", type=_count, default=Batching.tokens, help="most tokens read together")
+    speed.add_argument(
+        "--batch_tokens", type=_count, default=ServerSettings.batch_tokens, help="most tokens read together"
+    )
     speed.add_argument(
         "--wait_ms",
         type=float,
-        default=1000 * Batching.wait_seconds,
+        default=1000 * ServerSettings.wait_seconds,
         help="longest time to wait for further requests, while several clients are active",
     )
     others = parser.add_argument_group("others")
@@ -113,7 +114,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="time between checks whether a folder was replaced; 0: none",
     )
     limits = parser.add_argument_group("limits")
-    for field in fields(Limits):
+    for field in fields(ServerLimits):
         kind = float if isinstance(field.default, float) else _count
         limits.add_argument(f"--max_{field.name}", type=kind, default=field.default, help=HELP_OF_LIMITS[field.name])
     return parser
@@ -138,9 +139,9 @@ def _serve(args: argparse.Namespace) -> None:
     import torch
 
     from ..server.access import EDIT_TOKEN_VARIABLE, TOKEN_VARIABLE, Access, Tokens, check_exposure
-    from ..server.classifiers import Encoders, open_classifiers
-    from ..server.run import serve
-    from ..server.settings import AnswerSettings, Batching, Limits, ServerSettings
+    from ..server.run import serve_folders
+    from ..server.served_folders import Encoders, open_classifiers
+    from ..server.settings import ServerLimits, ServerSettings
 
     readers = Tokens.read(TOKEN_VARIABLE, args.token_file, "reader")
     editors = Tokens.read(EDIT_TOKEN_VARIABLE, args.edit_token_file, "editor")
@@ -148,21 +149,23 @@ def _serve(args: argparse.Namespace) -> None:
     if args.threads is not None:
         torch.set_num_threads(args.threads)
     classifiers = open_classifiers(args.folders, Encoders(args.backend, args.precision))
-    answers = AnswerSettings(reject=args.reject, novelty=args.novelty, reject_label=args.reject_label)
-    for classifier in classifiers.values():
-        _check_answers(classifier, answers)
     settings = ServerSettings(
-        limits=Limits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(Limits)}),
-        batching=Batching(tokens=args.batch_tokens, wait_seconds=args.wait_ms / 1000),
-        answers=answers,
-        log_texts=args.log_texts,
+        limits=ServerLimits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(ServerLimits)}),
+        batch_tokens=args.batch_tokens,
+        wait_seconds=args.wait_ms / 1000,
+        reject=args.reject,
+        novelty=args.novelty,
+        reject_label=args.reject_label,
         drift_seconds=args.drift_seconds,
         reload_seconds=args.reload_seconds,
     )
-    serve(classifiers, settings, Access(readers, editors), args.host, args.port, tuple(args.allowed_hosts))
+    for classifier in classifiers.values():
+        _check_answers(classifier, settings)
+    hosts = tuple(args.allowed_hosts)
+    serve_folders(classifiers, settings, Access(readers, editors), args.host, args.port, hosts, args.log_texts)
 
 
-def _check_answers(classifier: Classifier, answers: AnswerSettings) -> None:
+def _check_answers(classifier: ServedFolder, answers: ServerSettings) -> None:
     """Refuse a rate of errors that a classifier cannot keep, before any request."""
     from ...fitting.rejection import RejectionLimits
 

@@ -7,12 +7,13 @@ import shutil
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from .sessions import Limits, Session, SharedModel, Suggestion, counted
-from .uploads import Texts
+from .sessions import PageLimits, Session, SharedModel, counted
+from .uploads import LabeledTexts
 
 if TYPE_CHECKING:
+    from ...classifier.active_learning import Suggestion
     from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
 
@@ -20,7 +21,7 @@ SUGGESTIONS_PER_FIT = 10  # texts that are suggested together, so that they diff
 FIRST_CANDIDATES = 2_000  # texts from which the suggestions before any label are chosen
 
 
-def add_texts(session: Session, given: Texts) -> str:
+def add_texts(session: Session, given: LabeledTexts) -> str:
     """Add texts with and without labels, refit, and return a summary."""
     pipe = session.pipe
     labeled = [i for i, label in enumerate(given.labels) if label is not None]
@@ -35,7 +36,8 @@ def add_texts(session: Session, given: Texts) -> str:
     after = session.counts()
     added_labeled = after.labeled - before.labeled
     added_unlabeled = after.unlabeled - before.unlabeled
-    message = f"Added {counted(added_labeled, 'text')} with a label and {max(added_unlabeled, 0):,} without."
+    different = counted(len({given.labels[i] for i in labeled}), "label")
+    message = f"Added {counted(added_labeled, 'text')} with {different} and {max(added_unlabeled, 0):,} without."
     if given.left_out:
         message += f" Left out {counted(given.left_out, 'row')} without a text."
     already_there = len(given.texts) - added_labeled - added_unlabeled
@@ -139,11 +141,11 @@ def _first_suggestions(store: KNNDatastore, count: int) -> list[Suggestion]:
         count,
         [texts[row] or "" for row in rows],
     )
-    suggestions = []
+    suggestions: list[Suggestion] = []
     for choice in chosen:
         row = rows[choice.row]
         reason = f"One text of a group of {len(choice.cluster):,} similar ones"
-        suggestions.append(Suggestion(id=ids[row], text=texts[row], label=None, reason=reason))
+        suggestions.append({"id": ids[row], "text": texts[row], "label": None, "reason": reason})
     return suggestions
 
 
@@ -159,34 +161,27 @@ def save_classifier(session: Session) -> Path:
     return target
 
 
-class LongTextOptions(NamedTuple):
-    """How a saved classifier reads long texts, as in its configuration."""
-
-    long_documents: str
-    passage_length: int | None
-
-
-def open_classifier(path: Path, shared: SharedModel, limits: Limits) -> KNNClassifierPipeline:
+def pipeline_of_zip(path: Path, shared: SharedModel, limits: PageLimits) -> KNNClassifierPipeline:
     """Make a pipeline with the texts of a saved classifier.
 
     The saved weights are not read. Texts that another encoder embedded are refused.
     """
     with tempfile.TemporaryDirectory() as folder:
         try:
-            options = _unpack(path, Path(folder), limits)
+            long_documents, passage_length = _unpack(path, Path(folder), limits)
         except zipfile.BadZipFile as error:
             raise ValueError(f"{path.name} is not a zip file: choose one that was saved here.") from error
         try:
-            pipe = shared.new_pipeline(folder, options.long_documents, options.passage_length)
+            pipe = shared.new_pipeline(folder, long_documents, passage_length)
         except (ValueError, OSError) as error:
             raise ValueError(f"{path.name} cannot be used: {str(error).replace(folder, path.name)}") from error
-    counts = Session(pipe, limits).counts()
-    limits.check_rows(counts.texts)
-    limits.check_label_count(counts.labels)
+    opened = Session(pipe, limits)
+    limits.check_rows(opened.counts().texts)
+    limits.check_labels(opened.labels)
     return pipe
 
 
-def _unpack(path: Path, folder: Path, limits: Limits) -> LongTextOptions:
+def _unpack(path: Path, folder: Path, limits: PageLimits) -> tuple[str, int | None]:
     """Unpack only the datastore, into one folder whatever paths the archive has; return how long texts are read."""
     from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
 
@@ -205,12 +200,12 @@ def _unpack(path: Path, folder: Path, limits: Limits) -> LongTextOptions:
                 shutil.copyfileobj(source, unpacked)
         try:
             config = json.loads(archive.read(configs[0]))
-            options = LongTextOptions(config["long_documents"], config["passage_length"])
+            strategy = config["long_documents"]
+            passage_length = config["passage_length"]
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{path.name} does not record how its texts were read: choose a zip that was saved here."
             ) from error
-    if options.long_documents not in LONG_DOCUMENTS or not isinstance(options.passage_length, int | None):
-        strategy = str(options.long_documents)[:40]
-        raise ValueError(f"{path.name} reads long texts by {strategy!r}, which is not known here.")
-    return options
+    if strategy not in LONG_DOCUMENTS or not isinstance(passage_length, int | None):
+        raise ValueError(f"{path.name} reads long texts by {str(strategy)[:40]!r}, which is not known here.")
+    return strategy, passage_length

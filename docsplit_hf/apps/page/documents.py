@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from ...reading.files.failures import FailedFile
 from ...reading.files.finding import is_hidden
@@ -13,46 +13,28 @@ from ...reading.files.options import MEGABYTE, FileOptions
 from ...reading.files.places import FileText
 from ...reading.files.reader import read_files
 from ...reading.origins import describe_place
-from .changes import learn
+from .changes import add_texts
 from .document_links import LINKS
-from .given_files import GivenFile, below_common_folder, labels_of_folders
-from .sessions import Limits, Session, ShownPassage, counted, percentage
-from .uploads import NO_ANSWER, Classified, shortened
+from .given_files import GivenFile, below_common_folder, folder_labels
+from .sessions import PageLimits, Session, ShownPassage, counted, percentage
+from .uploads import NO_ANSWER, Classified, LabeledTexts, shortened
 from .views import SHOWN_WORDS, highlight_passage
 
 ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
 FAILED_HEADERS = ["File", "Why it was not read", "What to do"]
 
 
-class TextOfFile(TypedDict):
-    """A text with its file and places, as a pipeline takes it."""
-
-    text: str
-    file: str
-    places: list[dict[str, str | int]]
-
-
-class DocumentAnswer(TypedDict):
-    """A row of the file of answers."""
-
-    file: str
-    label: str | None
-    score: float | None
-    page: str
-    reason: str | None
-
-
 class Documents(NamedTuple):
     """Texts of files with their places, and the files that could not be read.
 
     Attributes:
-        texts: The texts.
+        texts: The texts with their files and places, as a pipeline takes them.
         files: The file of each text.
         labels: The label of each text by its sub-folder; None if sub-folders give no labels.
         failed: The files that could not be read.
     """
 
-    texts: list[TextOfFile]
+    texts: list[dict[str, Any]]
     files: list[Path]
     labels: list[str] | None
     failed: list[FailedFile]
@@ -72,7 +54,7 @@ def _reason(failed: FailedFile) -> str:
     return f"{failed.reason} ({failed.detail})" if failed.detail else failed.reason
 
 
-def read_documents(given: Sequence[GivenFile], limits: Limits, with_ocr: bool = False) -> Documents:
+def read_documents(given: Sequence[GivenFile], limits: PageLimits, with_ocr: bool = False) -> Documents:
     """Read uploaded files in processes that are ended when a file takes too long.
 
     ``with_ocr``: whether to recognize the text of scanned pages.
@@ -88,15 +70,15 @@ def read_documents(given: Sequence[GivenFile], limits: Limits, with_ocr: bool = 
         options = replace(options, ocr="tesseract")
     paths = [file.path for file in given]
     names = below_common_folder([file.name for file in given])
-    folders = labels_of_folders(names)
-    texts: list[TextOfFile] = []
+    folders = folder_labels(names)
+    texts: list[dict[str, Any]] = []
     files: list[Path] = []
     labels: list[str] = []
     failed: list[FailedFile] = []
     for i, read in enumerate(read_files(paths, options)):
         if isinstance(read, FileText):
             places = [place._asdict() for place in read.places]
-            texts.append(TextOfFile(text=read.text, file=names[i], places=places))
+            texts.append({"text": read.text, "file": names[i], "places": places})
             files.append(paths[i])
             if folders is not None:
                 labels.append(folders[i])
@@ -105,30 +87,14 @@ def read_documents(given: Sequence[GivenFile], limits: Limits, with_ocr: bool = 
     return Documents(texts=texts, files=files, labels=labels if folders is not None else None, failed=failed)
 
 
-def add_documents(session: Session, given: Documents, label: str) -> str:
+def add_files(session: Session, given: Documents, label: str) -> str:
     """Add documents, refit, and return a summary.
 
     All get the given label; without one they get those of their sub-folders, or none.
     """
     label = label.strip()
-    labels = [label] * len(given.texts) if label else given.labels
-    before = session.counts()
-    session.limits.check_rows(before.texts + len(given.texts))
-    if labels is not None:
-        session.limits.check_labels([*session.labels, *labels])
-        session.pipe.add_examples(given.texts, labels, allow_new_labels=True)
-        different = counted(len(set(labels)), "label")
-        what = f"with the label {label!r}" if label else f"with {different}, the names of their folders"
-    else:
-        session.pipe.add_documents(given.texts, show_progress=True)
-        what = "without a label"
-    after = session.counts()
-    added = after.labeled - before.labeled if labels is not None else after.unlabeled - before.unlabeled
-    message = f"Added {counted(max(added, 0), 'document')} {what}."
-    if added < len(given.texts):
-        message += f" Not added again, as already there: {len(given.texts) - added:,}."
-    learn(session)
-    return f"{message}{given.failed_summary()}"
+    labels = given.labels if given.labels is not None and not label else [label or None] * len(given.texts)
+    return f"{add_texts(session, LabeledTexts(given.texts, labels))}{given.failed_summary()}"
 
 
 def classify_documents(session: Session, given: Documents, error_rate: float | None) -> Classified:
@@ -141,16 +107,13 @@ def classify_documents(session: Session, given: Documents, error_rate: float | N
     session.check_labeled()
     has_experts = session.fitted is not None
     answers = session.pipe(given.texts, show_progress=True, explain=has_experts, reject=error_rate)
-    rows: list[DocumentAnswer] = []
+    rows: list[dict[str, Any]] = []
     shown: list[list[str]] = []
     passages: list[ShownPassage] = []
     for path, document, answer in zip(given.files, given.texts, answers, strict=True):
         page = describe_place(answer)
         label = answer["label"] or NO_ANSWER
-        row = DocumentAnswer(
-            file=answer["file"], label=answer["label"], score=answer["score"], page=page, reason=answer.get("reason")
-        )
-        rows.append(row)
+        rows.append({**answer, "page": page})
         shown.append([answer["file"], label, percentage(answer["score"]), page])
         explanation = answer.get("explanation", {})
         words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
@@ -160,7 +123,7 @@ def classify_documents(session: Session, given: Documents, error_rate: float | N
         link = LINKS.link(path, first_page)
         passages.append(ShownPassage(f"{caption}: {label}", passage, link, first_page))
     for failed in given.failed:
-        rows.append(DocumentAnswer(file=failed.file, label=None, score=None, page="", reason=_reason(failed)))
+        rows.append({"file": failed.file, "reason": _reason(failed)})
     target = session.folder / "document_answers.csv"
     write_rows(target, lambda: rows, ANSWER_COLUMNS, safe_csv=True)
     unsure = sum(answer["label"] is None for answer in answers)

@@ -16,11 +16,11 @@ import gradio as gr
 
 from ...reading.columns import columns_of, guess_columns
 from . import uploads, views
-from .changes import add_texts, give_label, learn, open_classifier, save_classifier, suggested_text
-from .documents import Documents, add_documents, classify_documents, read_documents
+from .changes import add_texts, give_label, learn, pipeline_of_zip, save_classifier, suggested_text
+from .documents import Documents, add_files, classify_documents, read_documents
 from .given_files import given_files
 from .kept_sessions import KeptSessions
-from .sessions import Limits, Session, SharedModel, counted
+from .sessions import PageLimits, Session, SharedModel, counted
 
 if TYPE_CHECKING:
     from ...classifier.pipeline import KNNClassifierPipeline
@@ -79,7 +79,7 @@ Values = dict[str, Any]
 class Events:
     """Events of one server, with its encoder, limits and sessions."""
 
-    def __init__(self, shared: SharedModel, limits: Limits) -> None:
+    def __init__(self, shared: SharedModel, limits: PageLimits) -> None:
         self.shared = shared
         self.limits = limits
         self.sessions = KeptSessions(shared, limits)
@@ -166,7 +166,7 @@ class Events:
         """Replace the texts by those of a saved classifier."""
         if path is None:
             raise ValueError("Choose a file first.")
-        pipe = open_classifier(Path(path), self.shared, self.limits)
+        pipe = pipeline_of_zip(Path(path), self.shared, self.limits)
         return self._replace(key, pipe, "The classifier is loaded.", *view) | {"saved": None}
 
     def _replace(self, key: Key, pipe: KNNClassifierPipeline, message: str, *view: Any) -> Values:
@@ -217,7 +217,7 @@ class Events:
             ),
         }
         try:
-            rows = uploads.rows_of(file, self.limits, uploads.FileOptions(used_encoding, used_separator))
+            rows = uploads.rows_of(file, self.limits, uploads.TableOptions(used_encoding, used_separator))
         except ValueError as error:  # another encoding or separator may work
             gr.Warning(as_text(str(error)), title="Not done")
             return values | {f"{name}_{part}": hidden for part in choices}
@@ -251,33 +251,24 @@ class Events:
         documents_label: str = "",
         with_ocr: bool = False,
     ) -> Values:
-        """Add the rows of a table, or documents."""
+        """Add the rows of a table, or documents; list the documents that cannot be read."""
         table = uploads.table_of(files)
         if table is None:
-            return self.add_documents(key, files or [], documents_label, with_ocr)
-        return self.add_table(key, table, text, label, encoding, separator)
-
-    def add_table(self, key: Key, file: Path, text: Key, label: Key, encoding: Key, separator: Key) -> Values:
-        """Add the rows of a table."""
-        options = uploads.FileOptions(encoding, separator)
+            given = read_documents(given_files(files or ()), self.limits, with_ocr)
+            shown = {"file_failed": _failed_documents(given)}
+            if not given.texts:
+                gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
+                return shown
+            return self.change(key, add_files, given, documents_label or "") | shown | {"file": None, "docs_label": ""}
+        options = uploads.TableOptions(encoding, separator)
         if text is None:
-            uploads.rows_of(file, self.limits, options)  # raises if the file itself is the cause
+            uploads.rows_of(table, self.limits, options)  # raises if the file itself is the cause
             raise ValueError("Choose the column of texts.")
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
         label_column = None if label == NO_LABELS else label
-        given = uploads.texts_of_file(file, text, label_column, self.limits, options)
-        return self.change(key, add_texts, given) | {"file": None}
-
-    def add_documents(self, key: Key, files: list[str], label: str, with_ocr: bool = False) -> Values:
-        """Add documents, and list those that cannot be read."""
-        given = read_documents(given_files(files), self.limits, with_ocr)
-        shown = {"file_failed": _failed_documents(given)}
-        if not given.texts:
-            gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
-            return shown
-        head = self.change(key, add_documents, given, label or "")
-        return head | shown | {"file": None, "docs_label": ""}
+        rows = uploads.texts_of_file(table, text, label_column, self.limits, options)
+        return self.change(key, add_texts, rows) | {"file": None}
 
     def open_document(self, key: Key, clicked: gr.EventData) -> Values:
         """Show the passage that decided the answer to the document of a row."""
@@ -305,9 +296,10 @@ class Events:
         session = self.sessions[key]
         if not any(session.counts()):
             return {}
-        listed = views.listed_texts(session, wanted, near)
-        session.listed = listed.ids
-        return {"listed": gr.Dataframe(listed.rows, label=listed.caption), "opened": gr.Column(visible=False)}
+        caption, rows = views.listed_texts(session, wanted, near)
+        session.listed = [row.id for row in rows]
+        shown = [[row.label or "", uploads.shortened(views.text_with_file(row), 90)] for row in rows]
+        return {"listed": gr.Dataframe(shown, label=caption), "opened": gr.Column(visible=False)}
 
     def open_listed(self, key: Key, clicked: gr.EventData) -> Values:
         """Open the text of a row of the list."""
@@ -320,8 +312,8 @@ class Events:
         if key is None or step != "labels" or not any((session := self.sessions[key]).counts()):
             return {}  # the page is loading, another step is open, or there is nothing to draw
         with session.lock:
-            drawn = views.document_map(session)
-        return {"map": drawn.value, "mapped": drawn.caption}
+            caption, drawn = views.document_map(session)
+        return {"map": drawn, "mapped": caption}
 
     def open_point(self, key: Key, clicked: gr.EventData) -> Values:
         """Open the text of a point of the map, and list those around it."""
@@ -352,13 +344,12 @@ class Events:
 
     def audit(self, session: Session) -> Values:
         """List the findings, and open the first one."""
-        audited = views.audit_findings(session)
-        session.findings = audited.findings
-        rows = [[f"{finding.label}: {finding.kind}", uploads.shortened(finding.text)] for finding in audited.findings]
+        summary, session.findings = views.audit_findings(session)
+        rows = [[f"{finding.label}: {finding.kind}", uploads.shortened(finding.text)] for finding in session.findings]
         scroll_hint = SCROLL_HINT if len(rows) > VISIBLE_ROWS else ""
         caption = f"{counted(len(rows), 'text')}, click one to read and correct it{scroll_hint}"
         findings = gr.Dataframe(rows, label=caption, visible=bool(rows))
-        return {"audited": audited.summary, "findings": findings} | _opened_finding(session, 0)
+        return {"audited": summary, "findings": findings} | _opened_finding(session, 0)
 
     def open_finding(self, key: Key, clicked: gr.EventData) -> Values:
         """Open the text of a row of the findings."""
@@ -373,7 +364,7 @@ class Events:
             return {}
         guess = [suggestion["label"]] if suggestion["label"] else []
         reason = suggestion["reason"]
-        file = views.file_of(session, suggestion["id"])
+        file = views.find_row(session, suggestion["id"]).file
         source = "" if file is None else f"{file}: "
         text = gr.Textbox(suggestion["text"], label=f"{source}{reason[:1].upper()}{reason[1:]}.")
         return {"suggested_text": text} | _label_choices("suggested", [*guess, *session.labels])
@@ -392,7 +383,7 @@ class Events:
             if session.stale:
                 learn(session)
             found = views.answer(session, text, percent if sure_only else None)
-        neighbors = [gr.HighlightedText(one.passage, visible=True, label=one.caption) for one in found.neighbors]
+        neighbors = [gr.HighlightedText(passage, visible=True, label=caption) for caption, passage in found.neighbors]
         neighbors += [gr.HighlightedText([], visible=False)] * (views.SHOWN_NEIGHBORS - len(neighbors))
         other_labels = [name for name in [*found.probabilities, *session.labels] if name != found.label]
         return {
@@ -431,7 +422,7 @@ class Events:
                 learn(session)
             error_rate = views.error_rate_of(session, percent) if sure_only else None
             if given is None:
-                options = uploads.FileOptions(encoding, separator)
+                options = uploads.TableOptions(encoding, separator)
                 found = uploads.classify_upload(session, table, text, error_rate, options)
                 caption = "The first answers"
             else:
@@ -526,11 +517,10 @@ def _leave_out_box(session: Session, percent: int) -> Values:
 
 def _opened(session: Session, row_id: str) -> Values:
     """Show a text with buttons to change its label."""
-    found = views.text_of(session, row_id)
+    found = views.find_row(session, row_id)
     caption = f"A text with the label {found.label}" if found.label else "A text without a label"
-    file = views.file_of(session, row_id)
-    if file is not None:
-        caption += f", from {file}"
+    if found.file is not None:
+        caption += f", from {found.file}"
     other_labels = [name for name in session.labels if name != found.label]
     shown = {"opened": gr.Column(visible=True), "opened_text": gr.Textbox(found.text, label=caption)}
     return shown | _label_choices("opened", other_labels)

@@ -33,7 +33,7 @@ def below_common_folder(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def labels_of_folders(names: Sequence[str]) -> list[str] | None:
+def folder_labels(names: Sequence[str]) -> list[str] | None:
     """The first sub-folder of each file as its label; None if there are not two, or a file is in none."""
     labels = [name.partition("/")[0] for name in names]
     return labels if len(set(labels)) > 1 and all("/" in name for name in names) else None

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ...content_hash import sha256_of_json
 from ...storage.atomic_replacement import locked
-from .sessions import Limits, Session, SharedModel
+from .sessions import PageLimits, Session, SharedModel
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class KeptSessions:
     processes by a lock file. The modification time of a folder is the time of its last use.
     """
 
-    def __init__(self, shared: SharedModel, limits: Limits) -> None:
+    def __init__(self, shared: SharedModel, limits: PageLimits) -> None:
         self._shared = shared
         self._limits = limits
         # A key has a single session object while any thread uses it. The latest ones are kept in memory.
@@ -158,11 +158,9 @@ class KeptSessions:
         name = sha256_of_json([key, self._shared.name])
         return self._home() / "pages" / name
 
-    @contextlib.contextmanager
-    def _locked(self, key: str | None) -> Iterator[None]:
+    def _locked(self, key: str | None) -> contextlib.AbstractContextManager[bool]:
         """Lock a session's folder against other processes."""
-        with self._lock_file(self._folder(key).name):
-            yield
+        return self._lock_file(self._folder(key).name)
 
     def _lock_file(self, name: str, wait: bool = True) -> contextlib.AbstractContextManager[bool]:
         """The lock of a folder. Lock files are never deleted; therefore all sessions share 4,096 of them."""

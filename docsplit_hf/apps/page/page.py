@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gradio as gr
 from starlette.middleware import Middleware
@@ -18,7 +18,7 @@ from .documents import FAILED_HEADERS
 from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
 from .kept_sessions import VISITOR, visitor_of
 from .progress import follow_totals
-from .sessions import LABEL_CHARACTERS, Limits, SharedModel
+from .sessions import LABEL_CHARACTERS, PageLimits, SharedModel
 from .tools import add_tools
 from .uploads import ENCODINGS, ENDINGS, SEPARATORS
 from .views import SHOWN_NEIGHBORS, WORD
@@ -61,7 +61,7 @@ FILE_CHOICES = {
 Parts = dict[str, Any]  # components by the names that events use
 
 
-def make_page(shared: SharedModel, limits: Limits, mcp: Path | None = None) -> gr.Blocks:
+def make_page(shared: SharedModel, limits: PageLimits, mcp: Path | None = None) -> gr.Blocks:
     """Make the page of one server; ``mcp``: the folder for tools of assistants. ``launch_page`` serves the page."""
     with gr.Blocks(title="docsplit_hf", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as page:
         # The key protects a session, because it cannot be guessed; its encryption in the browser adds nothing.
@@ -85,7 +85,7 @@ def make_page(shared: SharedModel, limits: Limits, mcp: Path | None = None) -> g
 
 def launch_page(
     page: gr.Blocks,
-    limits: Limits,
+    limits: PageLimits,
     host: str | None = None,
     port: int | None = None,
     allowed_hosts: Sequence[str] = (),
@@ -143,7 +143,7 @@ def _head(parts: Parts) -> None:
         parts["no_clear"] = gr.Button("No, keep them")
 
 
-def _texts(parts: Parts, limits: Limits) -> None:
+def _texts(parts: Parts, limits: PageLimits) -> None:
     """Lay out step 1, where texts are added."""
     with gr.Row():
         with gr.Column():
@@ -169,7 +169,7 @@ def _texts(parts: Parts, limits: Limits) -> None:
         parts["load"] = gr.Button("Load it, in place of the texts on this page")
 
 
-def _labels(parts: Parts, _: Limits) -> None:
+def _labels(parts: Parts, _: PageLimits) -> None:
     """Lay out step 2, the map and the list of texts."""
     with gr.Row():
         with gr.Column(scale=3, min_width=320):
@@ -184,7 +184,7 @@ def _labels(parts: Parts, _: Limits) -> None:
                 _opened(parts, "opened", "Wrong label? Click the right one.")
 
 
-def _quality(parts: Parts, _: Limits) -> None:
+def _quality(parts: Parts, _: PageLimits) -> None:
     """Lay out step 3, accuracy and audit."""
     with gr.Row():
         with gr.Column(min_width=300):
@@ -206,12 +206,12 @@ def _quality(parts: Parts, _: Limits) -> None:
                                      max_height=640, **TABLE)  # fmt: skip
 
 
-def _suggested(parts: Parts, _: Limits) -> None:
+def _suggested(parts: Parts, _: PageLimits) -> None:
     """Lay out step 4, the text to label next."""
     _opened(parts, "suggested", "Its label:", skip=True)
 
 
-def _use(parts: Parts, limits: Limits) -> None:
+def _use(parts: Parts, limits: PageLimits) -> None:
     """Lay out step 5, answers."""
     parts["asked"] = gr.Textbox(label="A text", lines=3, max_lines=4, max_length=limits.characters,
                                 autoscroll=False, elem_id="asked")  # fmt: skip
@@ -250,7 +250,7 @@ def _use(parts: Parts, limits: Limits) -> None:
         parts["download"] = gr.DownloadButton("Download the classifier", visible=False)
 
 
-def _files(parts: Parts, name: str, limits: Limits) -> None:
+def _files(parts: Parts, name: str, limits: PageLimits) -> None:
     """Lay out a zone for a table, documents or a folder, and what is chosen for each of them.
 
     ``name`` is "file" for what is added, and "new" for what is classified.
@@ -316,24 +316,6 @@ def _chooser(parts: Parts, name: str, question: str, first: gr.Button | None = N
 
 VIEW = ("step", "percent", "wanted")  # the arguments of ``Events.show`` after the key
 ASKED = ("asked", "sure_only", "percent")  # the arguments of ``Events.ask`` after the key
-
-
-class _LabelChoice(NamedTuple):
-    """The buttons of one chooser, and what they call."""
-
-    name: str
-    text: str  # the component with the text
-    give_label: Callable[..., str]
-    then: Callable[..., dict]  # the event to run after the change
-    inputs: tuple[str, ...]  # the components with the arguments of that event
-
-
-class _Click(NamedTuple):
-    """A click that changes a text: the component with the value, and the change."""
-
-    trigger: Callable
-    value: str
-    change: Callable[..., str]
 
 
 class _Connector:
@@ -426,21 +408,34 @@ class _Connector:
         opened = self.on(self.parts[component].select, event, ["key"], click=True)
         opened.then(None, None, None, js=f"() => window.bringIntoView?.({shown!r})")
 
-    def change_label(self, chooser: _LabelChoice) -> None:
-        """Connect all buttons of a chooser, its list and its box for a new label."""
+    def change_label(
+        self,
+        name: str,
+        text: str,
+        give_label: Callable[..., str],
+        then: Callable[..., dict],
+        inputs: Sequence[str],
+    ) -> None:
+        """Connect all buttons of a chooser, its list and its box for a new label.
+
+        Args:
+            name: The chooser.
+            text: The component with the text.
+            give_label: What a click on a label does.
+            then: The event to run after the change.
+            inputs: The components with the arguments of that event.
+        """
         parts = self.parts
-        name = chooser.name
-        clicks = [_Click(parts[f"{name}_{n}"].click, f"{name}_{n}", chooser.give_label) for n in range(LABEL_BUTTONS)]
-        clicks.append(_Click(parts[f"{name}_more"].select, f"{name}_more", chooser.give_label))
-        clicks.append(_Click(parts[f"{name}_new"].submit, f"{name}_new", chooser.give_label))
+        clicks = [(parts[f"{name}_{n}"].click, f"{name}_{n}", give_label) for n in range(LABEL_BUTTONS)]
+        clicks.append((parts[f"{name}_more"].select, f"{name}_more", give_label))
+        clicks.append((parts[f"{name}_new"].submit, f"{name}_new", give_label))
         if f"{name}_remove" in parts:
-            clicks.append(_Click(parts[f"{name}_remove"].click, f"{name}_remove", remove_text))
+            clicks.append((parts[f"{name}_remove"].click, f"{name}_remove", remove_text))
         if name == "finding":
-            clicks.append(_Click(parts["keep"].click, "keep", keep_label))
-        for click in clicks:
-            event = partial(self.events.change_and_show, chooser.then, click.change)
-            inputs = ["key", chooser.text, click.value, *chooser.inputs]
-            changed = self.on(click.trigger, event, inputs, over=chooser.text)
+            clicks.append((parts["keep"].click, "keep", keep_label))
+        for trigger, value, change in clicks:
+            event = partial(self.events.change_and_show, then, change)
+            changed = self.on(trigger, event, ["key", text, value, *inputs], over=text)
             if name == "opened":
                 self.draw_map(changed)
         parts[f"{name}_new"].submit(None, None, parts[f"{name}_new"], js="() => (document.activeElement.blur(), '')")
@@ -486,10 +481,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     on(parts["save"].click, events.save, ["key"], over="save", busy="save")
 
     give_label_later = partial(give_label, learn_now=False)
-    for chooser in (
-        _LabelChoice("opened", "opened_text", give_label, events.show, VIEW),
-        _LabelChoice("finding", "finding_text", give_label, events.show, VIEW),
-        _LabelChoice("suggested", "suggested_text", give_label_later, events.show, VIEW),
-        _LabelChoice("answer", "asked", give_label, events.ask, ASKED),
-    ):
-        connector.change_label(chooser)
+    connector.change_label("opened", "opened_text", give_label, events.show, VIEW)
+    connector.change_label("finding", "finding_text", give_label, events.show, VIEW)
+    connector.change_label("suggested", "suggested_text", give_label_later, events.show, VIEW)
+    connector.change_label("answer", "asked", give_label, events.ask, ASKED)

@@ -8,11 +8,12 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from ...classifier.active_learning import Suggestion
     from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
     from ...fitting.ensemble.fitted_experts import FittedExperts, PreparedExperts
@@ -37,8 +38,8 @@ def percentage(fraction: float) -> str:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits of the page; each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
+class PageLimits:
+    """PageLimits of the page; each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
 
     rows: int = 10_000  # rows of a file, and texts of a session
     megabytes: int = 100  # size of an upload; a saved classifier includes its encoder
@@ -64,17 +65,14 @@ class Limits:
                 "docsplit demo with a larger --max_rows."
             )
 
-    def check_label_count(self, count: int) -> None:
-        """Refuse too many different labels."""
+    def check_labels(self, labels: Iterable[str]) -> None:
+        """Refuse too many different labels, and labels that are too long."""
+        different = set(labels)
+        count = len(different)
         if count > self.labels:
             raise ValueError(
                 f"There are {count:,} different labels, and this page takes {self.labels:,}: is it the right column?"
             )
-
-    def check_labels(self, labels: Iterable[str]) -> None:
-        """Refuse too many different labels, and labels that are too long."""
-        different = set(labels)
-        self.check_label_count(len(different))
         longest = max(different, key=len, default="")
         if len(longest) > LABEL_CHARACTERS:
             raise ValueError(
@@ -126,15 +124,6 @@ class SharedModel:
         if pipe.datastore is not None and pipe.datastore.multi_label:
             raise ValueError("Its texts may have several labels each, and this page gives one: use docsplit_hf itself.")
         return pipe
-
-
-class Suggestion(TypedDict):
-    """A text to label next, with the classifier's guess of its label; a result of ``pipe.suggest``."""
-
-    id: str
-    text: str
-    label: str | None
-    reason: str
 
 
 class Finding(NamedTuple):
@@ -190,7 +179,7 @@ class Session:
     """The pipeline of one visitor, and the state of the page."""
 
     pipe: KNNClassifierPipeline
-    limits: Limits
+    limits: PageLimits
     kept: list[str] = field(default_factory=list)  # ids of texts with confirmed labels
     listed: list[str] = field(default_factory=list)  # ids of the texts in the list of step 2
     findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page

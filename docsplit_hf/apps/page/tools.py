@@ -32,7 +32,7 @@ def add_tools(events: Events, folder: Path) -> None:
         """Add the texts of a .csv, .tsv, .jsonl, .json or .txt file below the folder of the server, and learn from \
 them. Labels may be missing. A separator is comma, semicolon, tab or "bar |"; empty: as in the first line."""
         path = path_of(file)
-        file_options = uploads.FileOptions(encoding, separator or None)
+        file_options = uploads.TableOptions(encoding, separator or None)
         with events.sessions.changing(key) as session:
             given = uploads.texts_of_file(path, text_column, label_column or None, events.limits, file_options)
             return add_texts(session, given)
@@ -41,7 +41,7 @@ them. Labels may be missing. A separator is comma, semicolon, tab or "bar |"; em
         """Set or change the labels of texts and learn from them: {id: label}, with ids from suggest and audit."""
         with events.sessions.changing(key) as session:
             for row_id, name in labels.items():
-                give_label(session, views.text_of(session, row_id).text, name, learn_now=False)
+                give_label(session, views.find_row(session, row_id).text, name, learn_now=False)
             learn(session)
         return report()
 
@@ -69,7 +69,7 @@ percentage of texts that get an answer if at most 1, 5, 10 or 20 percent of the 
         """List labels that look wrong, duplicates, and texts unlike all others."""
         session = events.sessions[key]
         with session.lock:
-            return json.dumps([finding._asdict() for finding in views.audit_findings(session).findings])
+            return json.dumps([finding._asdict() for finding in views.audit_findings(session)[1]])
 
     def classify(file: str, text_column: str, answers: str, reject: float = 0.0) -> str:
         """Write the rows of a file with label and score into a new .csv file, answers. reject is the error rate to \

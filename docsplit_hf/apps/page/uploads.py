@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...reading.columns import columns_of
 from ...reading.example_texts import load_example_texts
-from .sessions import Limits, Session, ShownPassage, counted, percentage
+from ...reading.labels import label_name
+from .sessions import PageLimits, Session, ShownPassage, counted, percentage
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
 TABLE_ENDINGS = ENDINGS[:-1]  # several .txt files are documents
@@ -35,15 +36,16 @@ PREVIEW_ROWS = 20  # answers to a file that the page shows
 NO_ANSWER = "no answer"
 
 
-class Texts(NamedTuple):
-    """Texts, the label of each or None, and the number of rows left out for lack of text."""
+class LabeledTexts(NamedTuple):
+    """Texts as a pipeline takes them, the label of each or None, and the number of rows left out for lack of text."""
 
-    texts: list[str]
+    texts: list[Any]
     labels: list[str | None]
     left_out: int = 0
 
 
-class FileOptions(NamedTuple):
+@dataclass(frozen=True)
+class TableOptions:
     """How to read an uploaded file."""
 
     encoding: str = UNICODE
@@ -59,11 +61,11 @@ class FileOptions(NamedTuple):
         return None if self.encoding == UNICODE else self.encoding
 
 
-DEFAULT_OPTIONS = FileOptions()
+DEFAULT_OPTIONS = TableOptions()
 Row = Mapping[str, Any]  # a row of an uploaded file: JSON values by column
 
 
-def pasted_texts(labeled: str, unlabeled: str, limits: Limits) -> Texts:
+def pasted_texts(labeled: str, unlabeled: str, limits: PageLimits) -> LabeledTexts:
     """Parse lines of ``label: text``, and lines of unlabeled texts."""
     texts = []
     labels = []
@@ -76,13 +78,13 @@ def pasted_texts(labeled: str, unlabeled: str, limits: Limits) -> Texts:
         texts.append(text)
         labels.append(label)
     without_label = [line.strip() for line in unlabeled.splitlines() if line.strip()]
-    return _checked(Texts(texts + without_label, labels + [None] * len(without_label)), limits)
+    return _checked(LabeledTexts(texts + without_label, labels + [None] * len(without_label)), limits)
 
 
-def example_texts() -> Texts:
+def example_texts() -> LabeledTexts:
     """Load the example texts of the package; the last one is long."""
     examples = load_example_texts()
-    return Texts(examples["text"].tolist(), examples["label"].tolist())
+    return LabeledTexts(examples["text"].tolist(), examples["label"].tolist())
 
 
 def encoding_of(path: Path) -> str:
@@ -109,7 +111,7 @@ def separator_of(path: Path, encoding: str) -> str | None:
     return max((first, *SEPARATORS), key=lambda name: header.count(SEPARATORS[name]))
 
 
-def rows_of(path: Path, limits: Limits, options: FileOptions = DEFAULT_OPTIONS) -> list[Row]:
+def rows_of(path: Path, limits: PageLimits, options: TableOptions = DEFAULT_OPTIONS) -> list[Row]:
     """Read the rows of a file; raise if there are none or too many."""
     rows = list(itertools.islice(read_upload(path, options), limits.rows + 1))
     limits.check_rows(len(rows))
@@ -120,12 +122,6 @@ def rows_of(path: Path, limits: Limits, options: FileOptions = DEFAULT_OPTIONS) 
     if path.suffix.lower() in (".csv", ".tsv"):
         raise ValueError(f"{path.name} has a line with the names of columns, and no row below it: add the texts there.")
     raise ValueError(f"{path.name} holds no row: write an object for each text, as {EXAMPLE_JSON_ROW}.")
-
-
-def check_ending(path: Path) -> None:
-    """Refuse a file with an ending that this page cannot read."""
-    if path.suffix.lower() not in ENDINGS:
-        raise ValueError(f"This page cannot read {path.name}: choose a file that ends in {', '.join(ENDINGS)}.")
 
 
 def table_of(given: Sequence[str] | None) -> Path | None:
@@ -161,32 +157,33 @@ def shortened(text: Any, max_characters: int = 180) -> str:
 
 
 def texts_of_file(
-    path: Path, text_column: str, label_column: str | None, limits: Limits, options: FileOptions = DEFAULT_OPTIONS
-) -> Texts:
+    path: Path, text_column: str, label_column: str | None, limits: PageLimits, options: TableOptions = DEFAULT_OPTIONS
+) -> LabeledTexts:
     """Read the texts and labels of a file; an empty label is None."""
     rows = rows_of(path, limits, options)
     columns_of(rows, text_column, label_column)
     texts = []
     labels = []
-    for number, row in enumerate(rows, start=1):
-        label = _label_name(row.get(label_column), number)
+    for row in rows:
+        label = label_name(row.get(label_column))
         text = row.get(text_column)
         if isinstance(text, str) and text.strip():
             texts.append(text)
-            labels.append(label)
+            labels.append(label and label.strip())
     if not texts:
         first = shortened(rows[0].get(text_column), 60)
         raise ValueError(
             f"No row has a text in the column {text_column!r}; the first one holds {first!r}: choose another column."
         )
-    return _checked(Texts(texts, labels, left_out=len(rows) - len(texts)), limits)
+    return _checked(LabeledTexts(texts, labels, left_out=len(rows) - len(texts)), limits)
 
 
-def read_upload(path: Path, options: FileOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
+def read_upload(path: Path, options: TableOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
     """Read the rows of an uploaded file, with errors that name the file without the server's folder."""
     from ...classifier.row_files import read_rows
 
-    check_ending(path)
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"This page cannot read {path.name}: choose a file that ends in {', '.join(ENDINGS)}.")
     with open(path, "rb") as file:
         first = file.read(10_000)
     has_control_characters = re.search(rb"[\0-\x08]", first) and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
@@ -203,18 +200,7 @@ def read_upload(path: Path, options: FileOptions = DEFAULT_OPTIONS) -> Iterator[
         raise ValueError(str(error).replace(str(path), path.name)) from error
 
 
-def _label_name(value: Any, row_number: int) -> str | None:
-    """The name of a label in a row; None if it is empty."""
-    if value is None or value != value or (isinstance(value, str) and not value.strip()):
-        return None
-    if not isinstance(value, str | int | float):
-        raise ValueError(
-            f"The label of row {row_number} is {str(value)[:60]!r}: this page takes one name for each text."
-        )
-    return value.strip() if isinstance(value, str) else json.dumps(value)  # JSON's ``true`` stays ``true``
-
-
-def _checked(given: Texts, limits: Limits) -> Texts:
+def _checked(given: LabeledTexts, limits: PageLimits) -> LabeledTexts:
     """Refuse no texts, and texts and labels beyond the limits."""
     if not given.texts:
         raise ValueError("There is no text to add: write one, or choose a file.")
@@ -239,7 +225,7 @@ def classify_upload(
     path: Path,
     text_column: str,
     error_rate: float | None,
-    options: FileOptions = DEFAULT_OPTIONS,
+    options: TableOptions = DEFAULT_OPTIONS,
 ) -> Classified:
     """Classify the rows of a file, and write them with ``label`` and ``score``.
 

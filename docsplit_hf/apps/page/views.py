@@ -6,14 +6,13 @@ import html
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ...reading.origins import describe_place
 from .sessions import Finding, MapLayout, Session, counted, percentage
-from .uploads import shortened
 
 WORD = "word"  # the mark of a highlighted word
 ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
@@ -143,14 +142,7 @@ def limit_text(session: Session, percent: int) -> str:
     return f"at most {percent}% wrong; {percentage(1 - answered)} of the texts get no answer"
 
 
-class Neighbor(NamedTuple):
-    """A similar text of the visitor: its label with its part of the vote, and its nearest passage."""
-
-    caption: str
-    passage: HighlightedText
-
-
-class Answer(NamedTuple):
+class ShownAnswer(NamedTuple):
     """An answer to a text, as the page shows it."""
 
     label: str  # the most probable one, even if the answer is left out
@@ -160,10 +152,10 @@ class Answer(NamedTuple):
     words: HighlightedText  # the decisive words
     passage: HighlightedText  # the decisive passage
     passage_caption: str
-    neighbors: list[Neighbor]
+    neighbors: list[tuple[str, HighlightedText]]  # the label and its part of the vote, and the nearest passage
 
 
-def answer(session: Session, text: str, percent: int | None = None) -> Answer:
+def answer(session: Session, text: str, percent: int | None = None) -> ShownAnswer:
     """Classify a text and explain the answer.
 
     ``percent``: the percentage of answers that may be wrong; unsure answers are left out. None: all are given.
@@ -195,7 +187,7 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
     words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
     passage = explanation.get("passage")
     is_part = passage is not None and passage["end"] - passage["start"] < len(text)
-    return Answer(
+    return ShownAnswer(
         label=label,
         is_given=is_given,
         probabilities=probabilities,
@@ -206,9 +198,9 @@ def answer(session: Session, text: str, percent: int | None = None) -> Answer:
             f"The passage that decided, {passage['start'] / len(text):.0%} into the text" if is_part else "The text"
         ),
         neighbors=[
-            Neighbor(
-                caption=f"{one['label']} · {percentage(one['weight'])} of the vote{_file_of(one)}",
-                passage=highlight_passage(one["text"], words, one.get("passage")),
+            (
+                f"{one['label']} · {percentage(one['weight'])} of the vote{_file_of(one)}",
+                highlight_passage(one["text"], words, one.get("passage")),
             )
             for one in best["neighbors"]
         ],
@@ -236,7 +228,7 @@ def _confidence_text(label: str, is_given: bool, score: float, is_novel: bool, p
     return f"It would have been {label}: {percentage(score)}. {reason}"
 
 
-def answer_markup(found: Answer) -> str:
+def answer_markup(found: ShownAnswer) -> str:
     """The HTML of an answer: label, confidence and the most probable labels. Texts from visitors are escaped."""
     rows = [
         f'<li><span class="name">{html.escape(label)}</span><span class="share">{percentage(probability)}</span>'
@@ -249,20 +241,13 @@ def answer_markup(found: Answer) -> str:
     return f'<h2 class="{kind}">{headline}</h2><p>{html.escape(found.confidence)}</p>{listed}'
 
 
-class Findings(NamedTuple):
-    """Audit findings without those that the visitor has confirmed, wrong labels first, and a summary."""
-
-    summary: str
-    findings: list[Finding]
-
-
 def _have(count: int) -> str:
     """The verb for a number of texts."""
     return "has" if count == 1 else "have"
 
 
-def audit_findings(session: Session) -> Findings:
-    """Audit the labels of a session."""
+def audit_findings(session: Session) -> tuple[str, list[Finding]]:
+    """Audit the labels of a session: a summary, and the findings that the visitor has not confirmed."""
     audit = session.pipe.audit(show_progress=False)
     found = []
     for issue in audit.label_issues:
@@ -304,10 +289,10 @@ def audit_findings(session: Session) -> Findings:
         f"{audit.checked:,} of {counted(audit.examples, 'label')} checked, about {audit.wrong_labels:,.0f} of them "
         f"wrong. {counted(len(found), 'text') if found else 'No text'} to look at."
     )
-    return Findings(summary, found)
+    return summary, found
 
 
-class _Row(NamedTuple):
+class TextRow(NamedTuple):
     """A text of a session, with its label or None."""
 
     id: str
@@ -316,34 +301,26 @@ class _Row(NamedTuple):
     file: str | None  # that the text comes from
 
 
-def _all_rows(session: Session) -> list[_Row]:
+def rows_of_session(session: Session) -> list[TextRow]:
     """The texts of a session, those with labels first."""
     store = session.pipe.datastore
     names = store.label_names
     rows = [
-        _Row(row_id, names[label], text or "", origin and origin.file)
+        TextRow(row_id, names[label], text or "", origin and origin.file)
         for row_id, label, text, origin in zip(store.ids, store.labels, store.texts, store.origins, strict=True)
     ]
     documents = store.documents
     if documents is not None:
         rows += [
-            _Row(row_id, None, text or "", origin and origin.file)
+            TextRow(row_id, None, text or "", origin and origin.file)
             for row_id, text, origin in zip(documents.ids, documents.texts, documents.origins, strict=True)
         ]
     return rows
 
 
-class ListedTexts(NamedTuple):
-    """The list of texts in step 2: a caption, rows of label and text, and the ids of the rows."""
-
-    caption: str
-    rows: list[list[str]]
-    ids: list[str]
-
-
-def listed_texts(session: Session, wanted: str = "", near: str | None = None) -> ListedTexts:
-    """List the texts that contain ``wanted`` or have it as label, or those around the point ``near`` on the map."""
-    rows = _all_rows(session)
+def listed_texts(session: Session, wanted: str = "", near: str | None = None) -> tuple[str, list[TextRow]]:
+    """A caption, and the texts with ``wanted`` in them or as label, or those around the point ``near`` on the map."""
+    rows = rows_of_session(session)
     if near is not None:
         layout = session.map
         distances = np.square(layout.positions - layout.positions[layout.ids.index(near)]).sum(1)
@@ -353,40 +330,29 @@ def listed_texts(session: Session, wanted: str = "", near: str | None = None) ->
         caption = "The texts around the point: click one to open it."
     else:
         wanted = wanted.strip().casefold()
-        found = [row for row in rows if wanted == (row.label or "").casefold() or wanted in _shown(row).casefold()]
+        found = [
+            row for row in rows if wanted == (row.label or "").casefold() or wanted in text_with_file(row).casefold()
+        ]
         first = f", the first {MAX_LISTED_TEXTS} here" if len(found) > MAX_LISTED_TEXTS else ""
         caption = f"{counted(len(found), 'text')}{first}: click one."
-    found = found[:MAX_LISTED_TEXTS]
-    shown = [[row.label or "", shortened(_shown(row), 90)] for row in found]
-    return ListedTexts(caption, shown, [row.id for row in found])
+    return caption, found[:MAX_LISTED_TEXTS]
 
 
-def _shown(row: _Row) -> str:
+def text_with_file(row: TextRow) -> str:
     """The text of a row, after the file that it comes from."""
     return row.text if row.file is None else f"{row.file}: {row.text}"
 
 
-class MapValue(TypedDict):
-    """The map for ``map.js``: its points (x, y, number of the label or -1, id) and the names of the labels."""
+def document_map(session: Session) -> tuple[str, dict[str, list]]:
+    """Compute the map, and store its positions in the session.
 
-    points: list[list[float | int | str]]
-    labels: list[str]
-
-
-class DocumentMap(NamedTuple):
-    """The map of the texts, and a caption."""
-
-    caption: str
-    value: MapValue
-
-
-def document_map(session: Session) -> DocumentMap:
-    """Compute the map, and store its positions in the session."""
+    It is a caption, and what ``map.js`` draws: points (x, y, number of the label or -1, id), and names of labels.
+    """
     store = session.pipe.datastore
     documents = store.documents
     labels = session.labels
     numbers = {name: number for number, name in enumerate(labels)}
-    rows = _all_rows(session)
+    rows = rows_of_session(session)
     all_keys = [store.keys] if documents is None else [store.keys, documents.keys]
     keys = np.concatenate(all_keys).astype(np.float32)
     # Sorted by text, so that the positions do not depend on labels.
@@ -403,36 +369,15 @@ def document_map(session: Session) -> DocumentMap:
     points = []
     for row, (x, y) in zip(shown, positions.round(4), strict=True):
         points.append([float(x), float(y), -1 if row.label is None else numbers[row.label], row.id])
-    return DocumentMap(caption, {"points": points, "labels": labels})
+    return caption, {"points": points, "labels": labels}
 
 
-class LabeledText(NamedTuple):
-    """A text, and its label or None."""
-
-    text: str
-    label: str | None
-
-
-def text_of(session: Session, row_id: str) -> LabeledText:
-    """Look up a text of the session by its id."""
-    store = session.pipe.datastore
-    if row_id in (ids := store.ids):
-        row = ids.index(row_id)
-        return LabeledText(store.texts[row] or "", store.label_names[store.labels[row]])
-    documents = store.documents
-    if documents is None or row_id not in (ids := documents.ids):
+def find_row(session: Session, row_id: str) -> TextRow:
+    """Find a text of the session by its id."""
+    found = next((row for row in rows_of_session(session) if row.id == row_id), None)
+    if found is None:
         raise ValueError("This text is not there any more.")
-    return LabeledText(documents.texts[ids.index(row_id)] or "", None)
-
-
-def file_of(session: Session, row_id: str) -> str | None:
-    """The file that a text of the session comes from; None if it comes from none."""
-    store = session.pipe.datastore
-    for rows in (store, store.documents):
-        if rows is not None and row_id in (ids := rows.ids):
-            origin = rows.origins[ids.index(row_id)]
-            return None if origin is None else origin.file
-    return None
+    return found
 
 
 def _positions(keys: np.ndarray) -> np.ndarray:

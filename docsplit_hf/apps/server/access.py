@@ -6,15 +6,15 @@ import hmac
 import ipaddress
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..own_site_only import OwnSiteOnly, Refusal
+from ..own_site_only import OwnSiteOnly, RefusedRequest
 from .errors import FORBIDDEN, UNAUTHORIZED, Refused
 
 TOKEN_VARIABLE = "DOCSPLIT_SERVE_TOKEN"
@@ -23,21 +23,15 @@ SHORTEST_TOKEN = 16  # characters; shorter ones can be guessed
 NAMED_TOKEN = re.compile(r"(?:(?P<name>[\w.@-]{1,64})=)?(?P<token>[\x21-\x7e]+)")
 
 
-class Token(NamedTuple):
-    """A token's SHA-256, and the name that the edit log gives its owner."""
-
-    name: str
-    digest: bytes
-
-
 class Tokens:
     """The tokens that open a part of the server; without any, ``allows_all`` decides."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens = tuple(tokens)
+    def __init__(self, owner_of: Mapping[bytes, str]) -> None:
+        """Take the owner's name, for the edit log, by the SHA-256 of each token."""
+        self._owner_of = dict(owner_of)
 
     def __bool__(self) -> bool:
-        return bool(self._tokens)
+        return bool(self._owner_of)
 
     @classmethod
     def read(cls, variable: str, path: str | Path | None, default_name: str) -> Tokens:
@@ -46,46 +40,47 @@ class Tokens:
         Raises:
             ValueError: If a token is shorter than 16 characters, or has spaces.
         """
-        tokens = []
+        owner_of: dict[bytes, str] = {}
         value = os.environ.get(variable)
         if value:
-            tokens.append(_parsed(value.strip(), f"The environment variable {variable}", default_name))
+            owner_of |= _parsed(value.strip(), f"The environment variable {variable}", default_name)
         if path is not None:
             lines = Path(path).read_text(encoding="utf-8").splitlines()
             for number, line in enumerate(lines, start=1):
                 if line.strip() and not line.startswith("#"):
-                    tokens.append(_parsed(line.strip(), f"Line {number} of {path}", default_name))
-            if not tokens:
+                    owner_of |= _parsed(line.strip(), f"Line {number} of {path}", default_name)
+            if not owner_of:
                 raise ValueError(f"{path} has no token: write one on a line, or NAME=TOKEN.")
-        return cls(tokens)
+        return cls(owner_of)
 
     def owner(self, given: str | None) -> str | None:
         """The name of a token's owner; None if it is unknown. Takes as long for a wrong token as for a right one."""
         digest = sha256((given or "").encode()).digest()
         found = None
-        for token in self._tokens:
-            if hmac.compare_digest(token.digest, digest):
-                found = token.name
+        for known, name in self._owner_of.items():
+            if hmac.compare_digest(known, digest):
+                found = name
         return found
 
 
-def _parsed(text: str, where: str, default_name: str) -> Token:
+def _parsed(text: str, where: str, default_name: str) -> dict[bytes, str]:
     match = NAMED_TOKEN.fullmatch(text)
     if match is None:
         raise ValueError(f"{where} is no token: write it without spaces, as TOKEN or NAME=TOKEN.")
     token = match["token"]
     if len(token) < SHORTEST_TOKEN:
         raise ValueError(f"{where} has a token of {len(token)} characters: take at least {SHORTEST_TOKEN}.")
-    return Token(match["name"] or default_name, sha256(token.encode()).digest())
+    return {sha256(token.encode()).digest(): match["name"] or default_name}
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True)
+class Access:
     """The tokens of readers and of editors."""
 
     readers: Tokens
     editors: Tokens
 
-    def check_reader(self, request: Request) -> None:
+    async def check_reader(self, request: Request) -> None:
         """Refuse a request without a token of a reader or an editor, if readers need one."""
         if not self.readers:
             return
@@ -93,7 +88,7 @@ class Access(NamedTuple):
         if self.readers.owner(given) is None and self.editors.owner(given) is None:
             raise _unknown_token(given)
 
-    def editor(self, request: Request) -> str:
+    async def editor(self, request: Request) -> str:
         """The name of the editor who sends a request; others are refused."""
         if not self.editors:
             raise Refused(
@@ -143,6 +138,6 @@ def check_exposure(host: str, readers: Tokens, is_open: bool) -> None:
 class OwnHostOnly(OwnSiteOnly):
     """Middleware that refuses other host names and other sites, as the page does, with an error as JSON."""
 
-    def answer(self, refusal: Refusal) -> Response:
+    def answer(self, refusal: RefusedRequest) -> Response:
         """The response to a refused request."""
         return Refused(refusal.status, "foreign_host", refusal.reason).response()

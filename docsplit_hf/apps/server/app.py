@@ -13,14 +13,14 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ... import __version__
 from .access import OwnHostOnly
-from .body_limits import LimitedBodies
 from .errors import INTERNAL, TYPES, Refused, unprocessable
-from .routes.classify import CLASSIFY, add_classify
+from .routes.classify import add_classify
 from .routes.decisions import add_decisions
 from .routes.edits import add_edits
 from .routes.embeddings import add_embeddings
@@ -69,7 +69,6 @@ def make_app(server: Server, host: str = "127.0.0.1", allowed_hosts: tuple[str, 
     add_decisions(app, server)
     add_edits(app, server)
     # The last one that is added comes first.
-    app.add_middleware(LimitedBodies, limits=server.settings.limits, mixed_paths=(CLASSIFY,))
     app.add_middleware(OwnHostOnly, server_host=host, allowed_hosts=allowed_hosts, command="docsplit serve")
     app.add_middleware(Counted, server=server)
     return app
@@ -102,7 +101,7 @@ async def _reload_replaced(server: Server) -> None:
 
 async def _measure_drift(server: Server) -> None:
     """Measure the drift of the last texts from time to time."""
-    reject = server.settings.answers.reject or DRIFT_REJECT
+    reject = server.settings.reject or DRIFT_REJECT
     while True:
         await asyncio.sleep(server.settings.drift_seconds)
         for name, recent in server.recent.items():
@@ -132,6 +131,8 @@ class Counted:
 
         try:
             await self.app(scope, receive, counting_send)
+        except ClientDisconnect:
+            pass  # nobody waits for a response
         except Exception as error:  # of any type: a sentence, instead of a closed connection
             refused = _internal_error(error)
             if status != CLIENT_HAS_GONE:  # the head of the response is sent already, so the connection must be closed
@@ -140,7 +141,8 @@ class Counted:
         finally:
             route = scope.get("route")
             path = getattr(route, "path", "other")
-            self.server.metrics.count_request(path, status, time.perf_counter() - begun)
+            self.server.metrics.requests.labels(path, status).inc()
+            self.server.metrics.seconds.labels(path).observe(time.perf_counter() - begun)
 
 
 def _internal_error(error: Exception) -> Refused:

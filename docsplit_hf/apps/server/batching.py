@@ -1,4 +1,4 @@
-"""Batcher: texts of several requests are tokenized in one thread, and read together in others."""
+"""Batcher: texts of several requests are read together, in several threads."""
 
 from __future__ import annotations
 
@@ -7,45 +7,37 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from ...arrays.passages import Passages
 from ...arrays.predictions import Predictions
+from ...arrays.row_table import several_passages, take_passages
 from ...classifier.call_options import CallOptions
-from ...encoding.classifier_embedder import ClassifierEmbedder, CutTexts
+from ...encoding.classifier_embedder import ClassifierEmbedder
 from ...fitting.texts_and_labels import joined_texts
 from ...reading.text_warnings import unlogged
 from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
 from .jobs import Job, ReadTexts, TextSlice, Waiting, estimated_tokens, is_whole_call, reading_options, sliced
-from .settings import Batching, Limits
+from .settings import ServerSettings
 
 if TYPE_CHECKING:
-    from .classifiers import State
+    from .served_folders import State
 
 logger = logging.getLogger(__name__)
 
 TURNS_PER_BATCH = 4  # a long job reads this part of a batch in a turn, and then lets others read
-TOKENIZED_JOBS = 16  # the most that are tokenized together: a call of the tokenizer costs as much as 100 words
 FIRST_TOKENS_PER_SECOND = 20_000.0  # until some were measured
-STOPPING_SECONDS = 0.1  # between looks whether all work is done
 SMOOTHING = 0.9  # weight of the past in the measured speed
-
-
-class Batch(NamedTuple):
-    """Jobs that are read together, or one long job, of which a part is read."""
-
-    jobs: list[Job]
-    threads: int  # of torch
 
 
 class Batcher:
     """Reads the texts of all requests: those that come together are read together.
 
-    One thread tokenizes texts, and workers run encoders and predict, so that texts are tokenized while others are
+    Workers tokenize texts, one at a time, run encoders and predict, so that texts are tokenized while others are
     computed. There is a worker for each thread of torch. Two batches on one core each take less time than one after the
     other on two cores, since a small encoder gains little from a second core; a job that comes alone gets all cores.
     Each job keeps the state that it began with, so an edit meanwhile does not change its answers.
@@ -53,22 +45,21 @@ class Batcher:
     A long job is read in turns, between which short ones are read, and which end when its client has gone.
     """
 
-    def __init__(self, batching: Batching, limits: Limits) -> None:
-        self._batching = batching
-        self._limits = limits
-        self._turn_tokens = max(batching.tokens // TURNS_PER_BATCH, 1)
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._limits = settings.limits
+        self._turn_tokens = max(settings.batch_tokens // TURNS_PER_BATCH, 1)
         self._workers = torch.get_num_threads()
         self._busy_workers = 0
         self._changed = threading.Condition()
-        self._arrived = Waiting()
-        self._ready = Waiting()
+        self._tokenizing = threading.Lock()  # a tokenizer that cuts texts is changed, and used by one thread at a time
+        self._waiting = Waiting()
         self._waiting_tokens = {False: 0, True: 0}  # of short and of long jobs
-        self._tokenizing = 0  # jobs that the first thread has in hand
         self._tokens_per_second = FIRST_TOKENS_PER_SECOND
         self._is_stopping = False
         self._last_batch_jobs = 1
         self.batch_sizes: deque[tuple[int, int]] = deque(maxlen=1_000)  # jobs and tokens of the last batches
-        self._threads = [threading.Thread(target=self._tokenize_all, name="docsplit-tokenize", daemon=True)]
+        self._threads = []
         for number in range(self._workers):
             name = f"docsplit-compute-{number}"
             self._threads.append(threading.Thread(target=self._compute_all, name=name, daemon=True))
@@ -107,7 +98,7 @@ class Batcher:
             async with asyncio.timeout(self._limits.seconds):
                 for number, part in enumerate(slices):
                     jobs.append(self._submit(state, part, options))
-                    if number:  # two slices at a time: one is tokenized while the other is computed
+                    if number:  # two slices at a time, for two workers
                         results.append(await jobs[number - 1].result)
                 results.append(await jobs[-1].result)
         except TimeoutError:
@@ -169,154 +160,101 @@ class Batcher:
         tokens = self._estimated_tokens(state, part, options)
         job = Job(state, part.texts, part.pairs, options, loop, loop.create_future(), tokens, self._is_long(tokens))
         with self._changed:
-            self._arrived.add(job)
+            self._waiting.add(job)
             self._waiting_tokens[job.is_long] += job.tokens
             self._changed.notify_all()
         return job
 
-    def _tokenize_all(self) -> None:
-        """Tokenize jobs until the server stops."""
-        while True:
-            with self._changed:
-                while not self._arrived:
-                    if self._is_stopping and not self._ready and not self._busy_workers:
-                        return
-                    self._changed.wait(timeout=STOPPING_SECONDS if self._is_stopping else None)
-                queue = self._arrived.next_queue()
-                most = 1 if queue[0].is_long else TOKENIZED_JOBS
-                jobs = [queue.popleft() for _ in range(min(len(queue), most))]
-                self._tokenizing = len(jobs)
-            by_reading: dict[tuple[object, ...], list[Job]] = {}
-            for job in jobs:
-                by_reading.setdefault(job.reading_key(), []).append(job)
-            for group in by_reading.values():
-                self._tokenize([job for job in group if not job.is_dropped])
-            with self._changed:
-                self._tokenizing = 0
-                for job in jobs:
-                    self._waiting_tokens[job.is_long] -= job.tokens
-                    if not job.is_dropped:
-                        if job.cut is not None:
-                            job.tokens = job.cut.token_count
-                        self._waiting_tokens[job.is_long] += job.tokens
-                        self._ready.add(job)
-                self._changed.notify_all()
-
-    def _tokenize(self, jobs: list[Job]) -> None:
-        """Tokenize jobs together; if that fails, one by one, so that an error is the answer to one request alone."""
-        try:
-            self._cut(jobs)
-        except Exception as error:  # of any type
-            if len(jobs) == 1:
-                jobs[0].finish(None, error)
-                jobs[0].is_dropped = True
-                return
-            for job in jobs:
-                self._tokenize([job])
-
-    def _cut(self, jobs: list[Job]) -> None:
-        """Tokenize jobs that are read in the same way, or a part of a long job; nothing, for an endpoint."""
-        if not jobs:
-            return
-        first = jobs[0]
-        embedder = first.state.pipe.embedder.with_options(**reading_options(first.options))
-        if not isinstance(embedder, ClassifierEmbedder):
-            return
-        with unlogged():
-            if first.is_long:
-                if first.embedded is None:
-                    first.embedded = embedder.nothing_embedded(len(first.texts))
-                    first.coming = embedder.chunks(first.texts, first.pairs)
-                first.take_part(self._turn_tokens)
-                return
-            texts = [text for job in jobs for text in job.texts]
-            pairs = [pair for job in jobs for pair in job.pairs]
-            parts = embedder.cut(texts, pairs).parts([len(job.texts) for job in jobs])
-        for job, part in zip(jobs, parts, strict=True):
-            job.cut = part
-
     def _compute_all(self) -> None:
         """Compute batches of jobs until the server stops."""
-        while True:
-            batch = self._next_batch()
-            if batch is None:
-                return
-            torch.set_num_threads(batch.threads)  # of this thread alone
+        while (jobs := self._next_batch()) is not None:
             begun = time.perf_counter()
-            tokens = 0
-            by_reading: dict[tuple[object, ...], list[Job]] = {}
-            for job in batch.jobs:
-                by_reading.setdefault(job.reading_key(), []).append(job)
-            for group in by_reading.values():
-                try:
-                    tokens += self._compute(group)
-                except Exception as error:  # of any type: the other groups are computed
-                    for job in group:
-                        job.finish(None, error)
-                        job.is_dropped = True
+            tokens = sum(self._compute(group) for group in _grouped(jobs, Job.reading_key))
             seconds = max(time.perf_counter() - begun, 1e-6)
             with self._changed:
                 speed = tokens * self._busy_workers / seconds
                 self._tokens_per_second += (1 - SMOOTHING) * (speed - self._tokens_per_second)
                 self._busy_workers -= 1
-                self.batch_sizes.append((len(batch.jobs), tokens))
-                for job in batch.jobs:
+                self.batch_sizes.append((len(jobs), tokens))
+                for job in jobs:
                     if job.has_further_turns:
-                        self._arrived.add(job)
+                        self._waiting.add(job)
                     else:
                         self._waiting_tokens[job.is_long] -= job.tokens
                 self._changed.notify_all()
 
     def _compute(self, jobs: list[Job]) -> int:
+        """Read jobs together; if that fails, one by one, so that an error is the answer to one request alone."""
+        try:
+            return self._read(jobs)
+        except Exception as error:  # of any type
+            if len(jobs) > 1:
+                return sum(self._compute([job]) for job in jobs)
+            jobs[0].finish(None, error)
+            jobs[0].is_dropped = True
+            return 0
+
+    def _read(self, jobs: list[Job]) -> int:
         """Read the texts of jobs together, or the next part of a long job; return the number of tokens."""
         first = jobs[0]
-        pipe = first.state.pipe
-        embedder = pipe.embedder.with_options(**reading_options(first.options))
-        with unlogged(), pipe.device_placement():
-            if first.embedded is not None:
-                embedder.embed_part(first.texts, first.pairs, first.part, first.embedded)
-                tokens = sum(len(chunk.input_ids) for chunk in first.part)
-                first.read_tokens += tokens
-                if first.coming is not None:
-                    return tokens
-                embedded = first.embedded.all()
-            elif first.cut is not None:
-                embedded = embedder.embed_cut(CutTexts.joined([job.cut for job in jobs]))
+        read_before = first.read_tokens
+        embedder = first.state.pipe.embedder.with_options(**reading_options(first.options))
+        texts = [text for job in jobs for text in job.texts]
+        pairs = [pair for job in jobs for pair in job.pairs]
+        with unlogged(), first.state.pipe.device_placement():
+            if not isinstance(embedder, ClassifierEmbedder):  # behind an endpoint
+                embedded = embedder.embed(texts, pairs)
+                for job in jobs:
+                    job.read_tokens = job.tokens
+            elif first.is_long:
+                embedded = self._read_turn(first, embedder)
             else:
-                texts = [text for job in jobs for text in job.texts]
-                embedded = embedder.embed(texts, [pair for job in jobs for pair in job.pairs])
-        if first.embedded is None:
-            tokens = sum(job.tokens for job in jobs)
-            for job in jobs:
-                job.read_tokens = job.tokens
-        _answer(jobs, embedded)
-        return tokens
+                with self._tokenizing:
+                    cut = embedder.cut(texts, pairs)
+                embedded = embedder.embed_cut(cut)
+                counts = iter(cut.token_counts)
+                for job in jobs:
+                    job.read_tokens = sum(islice(counts, len(job.texts)))
+        if embedded is not None:
+            _answer(jobs, embedded)
+        return sum(job.read_tokens for job in jobs) - read_before
 
-    def _next_batch(self) -> Batch | None:
+    def _read_turn(self, job: Job, embedder: ClassifierEmbedder) -> Predictions | None:
+        """Read the next part of a long job; return its predictions after the last one."""
+        with self._tokenizing:
+            if job.embedded is None:
+                job.embedded = embedder.nothing_embedded(len(job.texts))
+                job.coming = embedder.chunks(job.texts, job.pairs)
+            part = job.take_part(self._turn_tokens)
+        embedder.embed_part(job.texts, job.pairs, part, job.embedded)
+        job.read_tokens += sum(len(chunk.input_ids) for chunk in part)
+        return job.embedded.all() if job.coming is None else None
+
+    def _next_batch(self) -> list[Job] | None:
         """Wait for jobs, and take those that are read together; None: the server stops."""
+        jobs: list[Job] = []
         with self._changed:
-            while True:
-                while not self._ready:
-                    if self._is_stopping and not self._arrived and not self._tokenizing:
+            while not jobs:
+                while not self._waiting:
+                    if self._is_stopping and not self._busy_workers:
                         return None
-                    self._changed.wait(timeout=STOPPING_SECONDS if self._is_stopping else None)
-                if self._last_batch_jobs > 1 or self._arrived or self._tokenizing:  # several clients are active
-                    deadline = time.monotonic() + self._batching.wait_seconds
+                    self._changed.wait()
+                if self._last_batch_jobs > 1:  # several clients are active
+                    deadline = time.monotonic() + self._settings.wait_seconds
                     while not self._is_full() and (left := deadline - time.monotonic()) > 0:
                         self._changed.wait(timeout=left)
                 jobs = self._take_jobs()
-                if jobs:
-                    break
-            is_alone = len(jobs) == 1 and not (self._busy_workers or self._ready or self._arrived or self._tokenizing)
+            is_alone = len(jobs) == 1 and not (self._busy_workers or self._waiting)
             self._busy_workers += 1
             self._last_batch_jobs = len(jobs)
-            return Batch(jobs, threads=self._workers if is_alone else 1)
+        torch.set_num_threads(self._workers if is_alone else 1)  # of this thread alone
+        return jobs
 
     def _take_jobs(self) -> list[Job]:
         """Take a long job, or short ones, an equal share for each idle worker; none, if all were dropped meanwhile."""
-        queue = self._ready.next_queue()
+        queue = self._waiting.next_queue()
         share = sum(job.tokens for job in queue) / (self._workers - self._busy_workers)
-        most = min(self._batching.tokens, share)
+        most = min(self._settings.batch_tokens, share)
         jobs: list[Job] = []
         tokens = 0
         while queue and (not jobs or (tokens + queue[0].tokens <= most and not jobs[0].is_long)):
@@ -330,22 +268,27 @@ class Batcher:
 
     def _is_full(self) -> bool:
         """Whether the jobs that are ready fill a batch."""
-        return bool(self._ready.long) or sum(job.tokens for job in self._ready.short) >= self._batching.tokens
+        return bool(self._waiting.long) or sum(job.tokens for job in self._waiting.short) >= self._settings.batch_tokens
+
+
+def _grouped(jobs: Sequence[Job], key: Callable[[Job], tuple[object, ...]]) -> list[list[Job]]:
+    """Jobs with equal keys together, in their order."""
+    groups: dict[tuple[object, ...], list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(key(job), []).append(job)
+    return list(groups.values())
 
 
 def _answer(jobs: list[Job], embedded: Predictions) -> None:
     """Finish jobs whose texts were embedded; those of equal options are predicted together."""
-    by_options: dict[tuple[object, ...], list[Job]] = {}
     rows_of_jobs: dict[int, np.ndarray] = {}
     first_row = 0
     for job in jobs:
         rows_of_jobs[id(job)] = np.arange(first_row, first_row + len(job.texts))
         first_row += len(job.texts)
         if job.options is None:
-            job.finish(ReadTexts(rows_of(embedded, rows_of_jobs[id(job)]), None, 0, job.read_tokens))
-        else:
-            by_options.setdefault(job.prediction_key(), []).append(job)
-    for group in by_options.values():
+            job.finish(ReadTexts(predictions_at(embedded, rows_of_jobs[id(job)]), None, 0, job.read_tokens))
+    for group in _grouped([job for job in jobs if job.options is not None], Job.prediction_key):
         try:
             _predict(group, embedded, rows_of_jobs)
         except Exception as error:  # of any type: the other groups are predicted
@@ -358,33 +301,24 @@ def _predict(jobs: list[Job], embedded: Predictions, rows_of_jobs: dict[int, np.
     rows = np.concatenate([rows_of_jobs[id(job)] for job in jobs])
     texts = [text for job in jobs for text in job.texts]
     pairs = [pair for job in jobs for pair in job.pairs]
-    own = rows_of(embedded, rows)
+    own = predictions_at(embedded, rows)
     predicted = jobs[0].state.pipe.predict_embedded(own, joined_texts(texts, pairs), jobs[0].options)
     first_row = 0
     for job in jobs:
         part = np.arange(first_row, first_row + len(job.texts))
-        job.finish(ReadTexts(rows_of(own, part), predicted, first_row, job.read_tokens))
+        job.finish(ReadTexts(predictions_at(own, part), predicted, first_row, job.read_tokens))
         first_row += len(job.texts)
 
 
-def rows_of(embedded: Predictions, rows: np.ndarray) -> Predictions:
-    """The predictions of some texts."""
+def predictions_at(embedded: Predictions, rows: np.ndarray) -> Predictions:
+    """The predictions of some texts; without passages if each has one, as a call with these texts would give them."""
     if len(rows) == len(embedded.retrieval_embeddings):
         return embedded
-    passages = embedded.passages
+    passages = take_passages(embedded.passages, rows)
     read = embedded.read_fraction
     return Predictions(
         logits=embedded.logits[rows],
         retrieval_embeddings=embedded.retrieval_embeddings[rows],
         read_fraction=None if read is None else read[rows],
-        passages=None if passages is None else _passages_of(passages, rows),
+        passages=None if passages is None else several_passages(passages),
     )
-
-
-def _passages_of(passages: Passages, rows: np.ndarray) -> Passages | None:
-    """The passages of some texts, ``rows`` ascending; None if each has one, as a call with these texts would."""
-    counts = passages.counts[rows]
-    if (counts == 1).all():
-        return None
-    chosen = np.isin(np.repeat(np.arange(len(passages.counts)), passages.counts), rows)
-    return Passages(passages.embeddings[chosen], counts, passages.spans[chosen])

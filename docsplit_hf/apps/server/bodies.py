@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails, from_json
 
 from ...classifier.call_options import CallOptions, checked_options
 from ...fitting.rejection import RejectionLimits
+from .body_limits import limited_body
 from .errors import BAD_REQUEST, UNPROCESSABLE, Refused, unprocessable
 from .schemas import UNKNOWN_FIELD, AnswerOptions
 from .server import Server
@@ -19,9 +20,10 @@ LONGEST_FIELD = 200  # characters of a field's name, or of a number, in messages
 ZERO_IS_OFF = ("return_neighbors", "return_documents")
 
 
-async def parsed(request: Request, model: type[Body]) -> Body:
+async def parsed(request: Request, model: type[Body], server: Server) -> Body:
     """The body of a request, checked; errors name the field, and show no content."""
-    return parsed_json(await request.body(), model)
+    limits = server.settings.limits
+    return parsed_json(await limited_body(request, limits, limits.megabytes), model)
 
 
 def parsed_json(content: bytes, model: type[Body]) -> Body:
@@ -74,7 +76,7 @@ def _place(error: ErrorDetails, body: Any) -> list[str]:
     return place
 
 
-def options_of(request: AnswerOptions, server: Server) -> CallOptions:
+def call_options_of(request: AnswerOptions, server: Server) -> CallOptions:
     """The options of a call that a request asks for; where it does not mention rejection, those of the server."""
     given = request.model_dump(include=set(AnswerOptions.model_fields), exclude_none=True)
     for name in ZERO_IS_OFF:
@@ -82,7 +84,7 @@ def options_of(request: AnswerOptions, server: Server) -> CallOptions:
             del given[name]
     if "top_k" in given:
         given["top_k"] = given["top_k"] or None  # 0 asks for all labels
-    answers = server.settings.answers
+    answers = server.settings
     novelty = given.pop("novelty", None)
     if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
         given["reject"] = answers.reject

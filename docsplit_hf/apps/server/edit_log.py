@@ -6,8 +6,9 @@ import json
 import logging
 import os
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -22,10 +23,10 @@ KEPT_KEYS = 100_000  # idempotency keys in memory; the oldest are forgotten firs
 
 
 @dataclass(frozen=True)
-class AddedExample:
-    """An example that an edit adds."""
+class LoggedExample:
+    """A text with a label; its id is None until it is added."""
 
-    id: str
+    id: str | None
     text: str
     text_pair: str | None
     label: str | list[str]
@@ -36,8 +37,8 @@ class EditContent:
     """What an edit does: examples to add, new labels by id, and ids to remove; or a fit."""
 
     kind: Literal["examples", "fit"]
-    added: tuple[AddedExample, ...] = ()
-    relabeled: tuple[tuple[str, str | list[str]], ...] = ()
+    added: tuple[LoggedExample, ...] = ()
+    relabeled: Mapping[str, str | list[str]] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
 
 
@@ -53,14 +54,6 @@ class Edit:
     content: EditContent
 
 
-@dataclass(frozen=True)
-class FinishedEdit:
-    """An acknowledged edit: the answer that a repeated request gets again."""
-
-    request: str
-    answer: dict[str, Any]
-
-
 class EditLog:
     """The edits of a classifier, in ``edits.jsonl`` in its folder, locked for this process.
 
@@ -72,7 +65,7 @@ class EditLog:
     def __init__(self, folder: Path) -> None:
         self.path = folder / LOG_NAME
         self._begun: dict[int, Edit] = {}
-        self._finished: OrderedDict[str, FinishedEdit] = OrderedDict()
+        self._finished: OrderedDict[str, tuple[str, dict[str, Any]]] = OrderedDict()
         self._last_number = 0
         with ExitStack() as opened:
             # The folder may come from a stranger, so the file is opened once, and never through a link.
@@ -99,8 +92,8 @@ class EditLog:
         except (FileNotFoundError, NotADirectoryError):
             return False
 
-    def finished(self, key: str | None) -> FinishedEdit | None:
-        """The edit that was acknowledged under a key; None if there is none."""
+    def finished(self, key: str | None) -> tuple[str, dict[str, Any]] | None:
+        """The SHA-256 of the request that was acknowledged under a key, and its answer; None if there is none."""
         return None if key is None else self._finished.get(key)
 
     def begin(self, key: str | None, request: str, who: str, content: EditContent) -> Edit:
@@ -130,7 +123,7 @@ class EditLog:
     def _remember(self, edit: Edit, answer: dict[str, Any]) -> None:
         if edit.key is None:
             return
-        self._finished[edit.key] = FinishedEdit(edit.request, answer)
+        self._finished[edit.key] = (edit.request, answer)
         while len(self._finished) > KEPT_KEYS:
             self._finished.popitem(last=False)
 
@@ -197,8 +190,8 @@ def _edit_of(line: dict[str, Any]) -> Edit:
     given = line["content"]
     content = EditContent(
         kind=given["kind"],
-        added=tuple(AddedExample(**example) for example in given["added"]),
-        relabeled=tuple((row_id, label) for row_id, label in given["relabeled"]),
+        added=tuple(LoggedExample(**example) for example in given["added"]),
+        relabeled=dict(given["relabeled"]),  # earlier releases wrote pairs
         removed=tuple(given["removed"]),
     )
     return Edit(line["number"], line["key"], line["request"], line["who"], line["when"], content)

@@ -4,46 +4,28 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from safetensors import SafetensorError
 
-from ...content_hash import sha256_of_json
 from ...reading.text_warnings import unlogged
 from ...storage.atomic_replacement import save_lock
-from .classifiers import Classifier, State, copied, version_on_disk, weights_on_disk
-from .edit_log import LOG_NAME, AddedExample, EditContent, EditLog
+from .edit_log import LOG_NAME, Edit, EditContent, EditLog, LoggedExample
 from .errors import CONFLICT, UNAVAILABLE, Refused, unprocessable
+from .served_folders import ServedFolder, State, copied, version_on_disk, weights_on_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
-    from .settings import Limits
+    from .settings import ServerLimits
 
 logger = logging.getLogger(__name__)
 
 
-class NewExample(NamedTuple):
-    """A text with a label, to add."""
-
-    text: str
-    text_pair: str | None
-    label: str | list[str]
-    id: str | None
-
-
-class Changes(NamedTuple):
-    """Changes of examples that are made together, or not at all."""
-
-    add: list[NewExample]
-    relabel: dict[str, str | list[str]]
-    remove: list[str]
-
-
-class Request(NamedTuple):
+class EditRequest(NamedTuple):
     """Who sends a request, its idempotency key, and its SHA-256."""
 
     who: str
@@ -58,7 +40,7 @@ class Editor:
     acknowledged. So answers come from the state before a change or the state after it.
     """
 
-    def __init__(self, classifier: Classifier, limits: Limits) -> None:
+    def __init__(self, classifier: ServedFolder, limits: ServerLimits) -> None:
         self.classifier = classifier
         self._limits = limits
         self._log = self._open_log()
@@ -78,28 +60,30 @@ class Editor:
         """Run a function after the changes under way; returns a future."""
         return self._thread.submit(function, *arguments)
 
-    def change(self, changes: Changes, request: Request) -> dict[str, Any]:
-        """Change examples, and return the answer that acknowledges it."""
-        state = self._current()
+    def change(self, content: EditContent, class_proportions: Any, request: EditRequest) -> dict[str, Any]:
+        """Change examples or fit the experts, and return the answer that acknowledges it."""
+        before = self._current()
         known = self._log.finished(request.key)
         if known is not None:
-            return _repeated(known.request, known.answer, request)
-        pipe = copied(state.pipe)
+            return _repeated(*known, request)
+        pipe = copied(before.pipe)
         with unlogged():
-            content, ids = _apply(pipe, changes, self._limits)
-        answer = {"ids": ids, "relabeled": len(changes.relabel), "removed": len(changes.remove)}
-        return self._log_and_save(state, pipe, content, answer, request)
-
-    def fit(self, class_proportions: Any, request: Request) -> dict[str, Any]:
-        """Fit the experts, and return the report."""
-        state = self._current()
-        known = self._log.finished(request.key)
-        if known is not None:
-            return _repeated(known.request, known.answer, request)
-        pipe = copied(state.pipe)
-        with unlogged():
-            report = pipe.fit(show_progress=False, class_proportions=class_proportions)
-        return self._log_and_save(state, pipe, EditContent(kind="fit"), {"report": str(report)}, request)
+            if content.kind == "fit":
+                report = pipe.fit(show_progress=False, class_proportions=class_proportions)
+                answer = {"report": str(report)}
+            else:
+                content, ids = _apply(pipe, content, self._limits)
+                answer = _answer(content, ids)
+        edit = self._log.begin(request.key, request.digest, request.who, content)
+        try:
+            state = self._save_state(before, pipe)
+        except Exception as error:  # of any type, such as a full disk: what was not saved must not come back later
+            if isinstance(error, Refused) or self._holds(before.version):
+                self._log.withdraw(edit)
+            raise
+        if not self._log.is_in_place():
+            raise _replaced()
+        return self._acknowledge(edit, state, answer)
 
     def inspect(self, look: Callable[[KNNClassifierPipeline], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
         """Look at a copy of the classifier; return its version, and what was found."""
@@ -140,19 +124,8 @@ class Editor:
         self._finish_interrupted()
         return self.classifier.state
 
-    def _log_and_save(
-        self, before: State, pipe: KNNClassifierPipeline, content: EditContent, answer: dict[str, Any], request: Request
-    ) -> dict[str, Any]:
-        """Log a change, save it, serve it, and return the answer with the new version."""
-        edit = self._log.begin(request.key, request.digest, request.who, content)
-        try:
-            state = self._save_state(before, pipe)
-        except Exception as error:  # of any type, such as a full disk: what was not saved must not come back later
-            if isinstance(error, Refused) or self._holds(before.version):
-                self._log.withdraw(edit)
-            raise
-        if not self._log.is_in_place():
-            raise _replaced()
+    def _acknowledge(self, edit: Edit, state: State, answer: dict[str, Any]) -> dict[str, Any]:
+        """Serve a saved edit, and return the answer with the new version."""
         answer = {"edit": edit.number, "version": state.version, **answer}
         self._log.finish(edit, answer)
         self.classifier.state = state
@@ -201,15 +174,7 @@ class Editor:
                 logger.error(message, edit.number, name, LOG_NAME)
                 continue
             state = self._save_state(state, pipe)
-            answer = {
-                "edit": edit.number,
-                "version": state.version,
-                "ids": [example.id for example in edit.content.added],
-                "relabeled": len(edit.content.relabeled),
-                "removed": len(edit.content.removed),
-            }
-            self._log.finish(edit, answer)
-            self.classifier.state = state
+            self._acknowledge(edit, state, _answer(edit.content, [example.id for example in edit.content.added]))
             logger.info("Edit %d of %s was interrupted, and is finished now.", edit.number, name)
 
 
@@ -218,14 +183,9 @@ def _replaced() -> Refused:
     return Refused(CONFLICT, "replaced", "The folder was replaced by another program: try again.")
 
 
-def digest_of(body: dict[str, Any]) -> str:
-    """The SHA-256 of a request, by which a repeated one is recognized."""
-    return sha256_of_json(body)
-
-
-def _repeated(known_request: str, answer: dict[str, Any], request: Request) -> dict[str, Any]:
+def _repeated(digest: str, answer: dict[str, Any], request: EditRequest) -> dict[str, Any]:
     """The answer to a request that was answered before; another request with its key is refused."""
-    if known_request != request.digest:
+    if digest != request.digest:
         raise Refused(
             CONFLICT,
             "key_reused",
@@ -234,35 +194,28 @@ def _repeated(known_request: str, answer: dict[str, Any], request: Request) -> d
     return answer | {"repeated": True}
 
 
-def _apply(pipe: KNNClassifierPipeline, changes: Changes, limits: Limits) -> tuple[EditContent, list[str]]:
-    """Make changes in a pipeline; return what they do, and the id of each added example."""
-    store: KNNDatastore = pipe.datastore
-    _check_ids(store, changes)
-    new_ids: list[str] = []
-    if changes.remove:
-        pipe.remove_examples(changes.remove)
-    if changes.relabel:
-        pipe.relabel(changes.relabel)
-    if changes.add:
-        known = set(pipe.datastore.ids)
-        new_ids = _add(pipe, changes.add)
+def _answer(content: EditContent, ids: list[str]) -> dict[str, Any]:
+    """What a change of examples answers; ``ids`` are of the added ones, also of those that were there."""
+    return {"ids": ids, "relabeled": len(content.relabeled), "removed": len(content.removed)}
+
+
+def _apply(pipe: KNNClassifierPipeline, content: EditContent, limits: ServerLimits) -> tuple[EditContent, list[str]]:
+    """Make changes in a pipeline; return those that it needed, with ids, and the id of each example to add."""
+    _check_ids(pipe.datastore, content)
+    ids: list[str] = []
+    if content.removed:
+        pipe.remove_examples(content.removed)
+    if content.relabeled:
+        pipe.relabel(content.relabeled)
+    known = set(pipe.datastore.ids)
+    if content.added:
+        ids = _add(pipe, content.added)
         if len(pipe.datastore.label_names) > limits.labels:
             raise unprocessable(f"A classifier may have {limits.labels:,} labels here.", "add", "too_many_labels")
-    else:
-        known = set()
-    added = [
-        AddedExample(row_id, example.text, example.text_pair, example.label)
-        for row_id, example in dict(zip(new_ids, changes.add, strict=True)).items()
-        if row_id not in known
-    ]
     _check_examples_left(pipe)
-    content = EditContent(
-        kind="examples",
-        added=tuple(added),
-        relabeled=tuple(changes.relabel.items()),
-        removed=tuple(changes.remove),
-    )
-    return content, new_ids
+    example_of = dict(zip(ids, content.added, strict=True))
+    new = tuple(replace(example, id=row_id) for row_id, example in example_of.items() if row_id not in known)
+    return replace(content, added=new), ids
 
 
 def _check_examples_left(pipe: KNNClassifierPipeline) -> None:
@@ -271,21 +224,21 @@ def _check_examples_left(pipe: KNNClassifierPipeline) -> None:
         raise unprocessable("A classifier needs an example: the last one is not removed.", "remove", "no_examples")
 
 
-def _check_ids(store: KNNDatastore, changes: Changes) -> None:
+def _check_ids(store: KNNDatastore, content: EditContent) -> None:
     """Refuse ids that are unknown, or that are given twice."""
     known = set(store.ids)
-    for name, ids in (("relabel", list(changes.relabel)), ("remove", changes.remove)):
+    for name, ids in (("relabel", list(content.relabeled)), ("remove", content.removed)):
         for row_id in ids:
             if row_id not in known:
                 raise unprocessable(f"No example has the id {row_id!r}.", name, "unknown_id")
-    if len(set(changes.remove)) < len(changes.remove):
+    if len(set(content.removed)) < len(content.removed):
         raise unprocessable("An id is to be removed twice.", "remove", "repeated_id")
-    both = set(changes.relabel) & set(changes.remove)
+    both = set(content.relabeled) & set(content.removed)
     if both:
         raise unprocessable(f"{min(both)!r} is to be relabeled and removed: choose one.", "relabel", "repeated_id")
 
 
-def _add(pipe: KNNClassifierPipeline, examples: list[NewExample]) -> list[str]:
+def _add(pipe: KNNClassifierPipeline, examples: Sequence[LoggedExample]) -> list[str]:
     """Add examples: those with an id of their own, and the others."""
     ids: list[str] = [""] * len(examples)
     for has_id in (True, False):
@@ -308,10 +261,10 @@ def _apply_again(pipe: KNNClassifierPipeline, content: EditContent) -> None:
     removed = [row_id for row_id in content.removed if row_id in present]
     if removed:
         pipe.remove_examples(removed)
-    relabeled = {row_id: label for row_id, label in content.relabeled if row_id in present}
+    relabeled = {row_id: label for row_id, label in content.relabeled.items() if row_id in present}
     if relabeled:
         pipe.relabel(relabeled)
-    missing = [NewExample(**asdict(example)) for example in content.added if example.id not in present]
+    missing = [example for example in content.added if example.id not in present]
     if missing:
         _add(pipe, missing)
     _check_examples_left(pipe)

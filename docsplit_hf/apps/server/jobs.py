@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...arrays.predictions import Predictions
 from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
 from ...encoding.chunking import Chunk
-from ...encoding.classifier_embedder import CutTexts, EmbeddedChunks
+from ...encoding.classifier_embedder import EmbeddedChunks
 
 if TYPE_CHECKING:
     from ...classifier.pipeline import PredictedTexts
-    from .classifiers import State
+    from .served_folders import State
 
 BYTES_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
 SLICE_TEXTS = 64  # texts of a request that wait together; others' requests are read between them
@@ -32,6 +32,11 @@ class ReadTexts(NamedTuple):
     first_row: int  # of the job's texts in ``predicted``
     token_count: int
 
+    @property
+    def text_count(self) -> int:
+        """The number of texts."""
+        return len(self.embedded.retrieval_embeddings)
+
 
 @dataclass
 class Job:
@@ -43,25 +48,24 @@ class Job:
     options: CallOptions | None  # None: embeddings only
     loop: asyncio.AbstractEventLoop
     result: asyncio.Future[ReadTexts]
-    tokens: int  # an estimate; of a short job, then their number
+    tokens: int  # an estimate
     is_long: bool  # by the estimate: it is tokenized and read in turns
-    cut: CutTexts | None = None  # a short job after it was tokenized; None for an encoder behind an endpoint
     coming: Iterator[Chunk] | None = None  # of a long job: the chunks that are not tokenized yet
-    part: list[Chunk] = field(default_factory=list)  # of a long job: the chunks that are read next
     embedded: EmbeddedChunks | None = None  # of a long job, so far
     read_tokens: int = 0
     is_dropped: bool = False  # nobody waits for it
 
-    def take_part(self, most_tokens: int) -> None:
+    def take_part(self, most_tokens: int) -> list[Chunk]:
         """Tokenize the part of a long job that is read next."""
-        self.part = []
+        part: list[Chunk] = []
         tokens = 0
         for chunk in self.coming:
-            self.part.append(chunk)
+            part.append(chunk)
             tokens += len(chunk.input_ids)
             if tokens >= most_tokens:
-                return
+                return part
         self.coming = None
+        return part
 
     @property
     def has_further_turns(self) -> bool:
@@ -75,7 +79,7 @@ class Job:
 
     def prediction_key(self) -> tuple[object, ...]:
         """What jobs must have in common for their texts to be predicted together."""
-        if any(self.options.get(name) for name in OPTIONS_OF_WHOLE_CALLS):
+        if is_whole_call(self.options):
             return (id(self),)
         return (id(self.state), *sorted(self.options.items()))
 

@@ -6,18 +6,19 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ...reading.text_warnings import unlogged
 
 if TYPE_CHECKING:
     from ...fitting.drift.report import Change, DriftReport
     from .batching import Batcher
-    from .classifiers import Classifier
+    from .served_folders import ServedFolder
 
 logger = logging.getLogger(__name__)
 
 FEWEST_DRIFT_TEXTS = 30
+DRIFT_TEXTS = 256  # the last ones, on which drift is measured
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 RECENT_REJECTIONS = 1_000  # texts of which the share of rejected ones is shown
 
@@ -69,11 +70,6 @@ class Metrics:
         batch_tokens.set_function(lambda: _mean([tokens for _, tokens in list(batcher.batch_sizes)]))
         self._recent: dict[str, deque[bool]] = {}
 
-    def count_request(self, path: str, status: int, seconds: float) -> None:
-        """Count a request."""
-        self.requests.labels(path, status).inc()
-        self.seconds.labels(path).observe(seconds)
-
     def count_rejections(self, model: str, is_rejected: list[bool]) -> None:
         """Count texts for which rejection was asked."""
         self.rejectable.labels(model).inc(len(is_rejected))
@@ -95,15 +91,11 @@ class Metrics:
                     self.drift.labels(model, measure, value).set(number)
             self.drift_certain.labels(model, measure).set(change.is_certain)
 
-    def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
-
 
 class RecentTexts:
     """The last texts that a classifier answered, in memory only, to measure drift."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int = DRIFT_TEXTS) -> None:
         self._texts: deque[str | dict[str, str]] = deque(maxlen=most)
         self._new = 0
 
@@ -113,10 +105,10 @@ class RecentTexts:
             self._texts.append(text if pair is None else {"text": text, "text_pair": pair})
         self._new += len(texts)
 
-    def measure(self, classifier: Classifier, metrics: Metrics, reject: float) -> None:
+    def measure(self, classifier: ServedFolder, metrics: Metrics, reject: float) -> None:
         """Measure the drift of the texts, if there are enough and some are new."""
         texts = list(self._texts)
-        if not self._new or len(texts) < FEWEST_DRIFT_TEXTS or not classifier.state.is_fitted:
+        if not self._new or len(texts) < FEWEST_DRIFT_TEXTS or classifier.state.datastore.fitted is None:
             return
         self._new = 0
         try:

@@ -1,4 +1,4 @@
-"""serve: run the HTTP server until the process is stopped."""
+"""serve_folders: run the HTTP server until the process is stopped."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import uvicorn
 
 from .access import Access
 from .app import Server, make_app
-from .batching import Batcher
 
 if TYPE_CHECKING:
-    from .classifiers import Classifier
+    from .served_folders import ServedFolder
     from .settings import ServerSettings
 
 GRACE_SECONDS = 30  # for requests under way when the server is stopped
@@ -21,30 +20,32 @@ MOST_CONNECTIONS = 1_000
 LOGGERS_OF_TEXTS = ("docsplit_hf.classifier", "docsplit_hf.encoding", "docsplit_hf.reading")
 
 
-def serve(
-    classifiers: dict[str, Classifier],
+def serve_folders(
+    classifiers: dict[str, ServedFolder],
     settings: ServerSettings,
     access: Access,
     host: str,
     port: int,
     allowed_hosts: tuple[str, ...] = (),
+    log_texts: bool = False,
 ) -> None:
     """Serve classifiers until SIGINT or SIGTERM; requests under way are finished first.
 
     Args:
         classifiers: The classifiers by name.
-        settings: Limits and options.
+        settings: ServerLimits and options.
         access: The tokens of readers and editors.
         host, port: The address to listen on.
         allowed_hosts: Other host names of this server, such as a proxy's.
+        log_texts: Whether messages about texts may be logged with parts of them.
 
     Raises:
         ValueError: If another server takes edits of the same folder.
     """
-    if not settings.log_texts:
+    if not log_texts:
         for name in LOGGERS_OF_TEXTS:
             logging.getLogger(name).setLevel(logging.ERROR)
-    server = Server(classifiers, settings, access, Batcher(settings.batching, settings.limits))
+    server = Server(classifiers, settings, access)
     config = uvicorn.Config(
         make_app(server, host, allowed_hosts),
         host=host,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
+
+from starlette.requests import Request
 
 from ...classifier.call_options import CallOptions, checked_options
 from ...cores import core_count
@@ -10,12 +13,13 @@ from ...fitting.label_tree import NO_LEVEL
 from ...fitting.rejection import RejectionLimits
 from .access import Access
 from .batching import Batcher, ReadTexts
-from .classifiers import Classifier, State
 from .decisions import Labels, LabelScores
 from .editing import Editor
 from .errors import NOT_FOUND, Refused, unprocessable
 from .metrics import Metrics, RecentTexts
+from .served_folders import ServedFolder, State
 from .settings import ServerSettings
+from .streams import wait_while_connected
 
 # Names that clients send without having been given one: the first classifier answers.
 DEFAULT_MODELS = ("jev-latest", "docsplit")
@@ -24,15 +28,13 @@ DEFAULT_MODELS = ("jev-latest", "docsplit")
 class Server:
     """The parts of a running server."""
 
-    def __init__(
-        self, classifiers: dict[str, Classifier], settings: ServerSettings, access: Access, batcher: Batcher
-    ) -> None:
+    def __init__(self, classifiers: dict[str, ServedFolder], settings: ServerSettings, access: Access) -> None:
         self.classifiers = classifiers
         self.settings = settings
         self.access = access
-        self.batcher = batcher
-        self.metrics = Metrics(batcher)
-        self.recent = {name: RecentTexts(settings.drift_texts) for name in classifiers}
+        self.batcher = Batcher(settings)
+        self.metrics = Metrics(self.batcher)
+        self.recent = {name: RecentTexts() for name in classifiers}
         self.editors: dict[str, Editor] = {}
         # Files may take minutes: they are read in threads of their own.
         self.file_threads = ThreadPoolExecutor(core_count(), thread_name_prefix="docsplit-files")
@@ -49,7 +51,7 @@ class Server:
         self.file_threads.shutdown(cancel_futures=True)
         self.batcher.stop()
 
-    def classifier(self, name: str | None) -> Classifier:
+    def classifier(self, name: str | None) -> ServedFolder:
         """The classifier that a request names; without a name, the first one."""
         if name is None or (name in DEFAULT_MODELS and name not in self.classifiers):
             return next(iter(self.classifiers.values()))
@@ -62,19 +64,28 @@ class Server:
 
     async def read(
         self,
-        classifier: Classifier,
+        classifier: ServedFolder,
         texts: list[str],
         pairs: list[str | None],
         options: CallOptions | None,
         state: State | None = None,
+        request: Request | None = None,
     ) -> tuple[State, list[ReadTexts]]:
-        """Read texts by the present state of a classifier, or by the given one, and count them."""
+        """Read texts by the present state of a classifier, or by the given one, and count them.
+
+        ``request`` has arrived completely; if its client goes, the work ends.
+        """
         self.check_texts(texts, pairs)
         state = state or classifier.state
+        reading = asyncio.ensure_future(self.batcher.read(state, texts, pairs, options))
         try:
-            results = await self.batcher.read(state, texts, pairs, options)
+            if request is not None:
+                await wait_while_connected(request, reading)
+            results = await reading
         except (ValueError, TypeError) as error:
             raise unprocessable(classifier.without_paths(str(error))) from error
+        finally:
+            reading.cancel()
         self.metrics.texts.labels(classifier.name).inc(len(texts))
         if options is not None:
             self.recent[classifier.name].add(texts, pairs)
@@ -109,15 +120,17 @@ class Server:
 
     def decision_options(self, reject: float | None) -> CallOptions:
         """The options of answers to questions: the server's limits, or those of a request."""
-        answers = self.settings.answers
-        reject = answers.reject if reject is None else reject
+        reject = self.settings.reject if reject is None else reject
         if reject is None:
             return {}
-        return checked_options(reject=RejectionLimits(reject, answers.novelty))
+        try:
+            return checked_options(reject=RejectionLimits(reject, self.settings.novelty))
+        except ValueError as error:
+            raise unprocessable(str(error), "x_reject") from None
 
     def labels(self, state: State) -> Labels:
         """The labels of a classifier, for questions."""
-        return Labels(state.label_names, state.multi_label, self.settings.answers.reject_label)
+        return Labels(state.datastore.label_names, state.datastore.multi_label, self.settings.reject_label)
 
 
 def _rejections(results: list[ReadTexts]) -> list[bool]:
@@ -125,6 +138,5 @@ def _rejections(results: list[ReadTexts]) -> list[bool]:
     rejected: list[bool] = []
     for result in results:
         levels = result.predicted.prediction.rejection.levels
-        count = len(result.embedded.retrieval_embeddings)
-        rejected += (levels[result.first_row : result.first_row + count] == NO_LEVEL).tolist()
+        rejected += (levels[result.first_row : result.first_row + result.text_count] == NO_LEVEL).tolist()
     return rejected

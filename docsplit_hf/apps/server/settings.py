@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Limits on requests and on work that waits.
+class ServerLimits:
+    """ServerLimits on requests and on work that waits.
 
     Args:
         megabytes: The largest body of a request.
@@ -38,56 +38,27 @@ class Limits:
     waiting_tokens: int = 262_144
     seconds: float = 60.0
 
-    @property
-    def body_bytes(self) -> int:
-        """The largest body of a request in bytes."""
-        return int(self.megabytes * 10**6)
-
-
-@dataclass(frozen=True)
-class Batching:
-    """How texts of several requests are read together.
-
-    Args:
-        tokens: The most tokens that are read together, unless one text has more.
-        wait_seconds: The longest time to wait for further requests, while several clients are active.
-    """
-
-    tokens: int = 8_192
-    wait_seconds: float = 0.002
-
-
-@dataclass(frozen=True)
-class AnswerSettings:
-    """What a server answers where a request says nothing.
-
-    Args:
-        reject: The error rate to allow, as for a call of the pipeline. None: no text is rejected.
-        novelty: The fraction of in-scope texts that may be rejected as novel, as for a call.
-        reject_label: The option of a choice that means "none of the labels".
-    """
-
-    reject: float | None = None
-    novelty: float | None = None
-    reject_label: str | None = None
-
 
 @dataclass(frozen=True)
 class ServerSettings:
     """All settings of a server.
 
     Args:
-        limits, batching, answers: See these classes.
-        log_texts: Whether messages about texts may be logged with parts of them.
+        limits: See the class.
+        batch_tokens: The most tokens that are read together, unless one text has more.
+        wait_seconds: The longest time to wait for further requests, while several clients are active.
+        reject: The error rate to allow where a request says nothing, as for a call. None: no text is rejected.
+        novelty: The fraction of in-scope texts that may be rejected as novel, as for a call.
+        reject_label: The option of a choice that means "none of the labels".
         drift_seconds: The time between measurements of drift; 0: none.
-        drift_texts: The most recent texts that drift is measured on.
         reload_seconds: The time between checks whether a folder was replaced; 0: none.
     """
 
-    limits: Limits = Limits()
-    batching: Batching = Batching()
-    answers: AnswerSettings = AnswerSettings()
-    log_texts: bool = False
+    limits: ServerLimits = ServerLimits()
+    batch_tokens: int = 8_192
+    wait_seconds: float = 0.002
+    reject: float | None = None
+    novelty: float | None = None
+    reject_label: str | None = None
     drift_seconds: float = 300.0
-    drift_texts: int = 256
     reload_seconds: float = 1.0

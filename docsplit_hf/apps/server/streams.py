@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from .errors import BAD_REQUEST, TOO_LARGE, TOO_SLOW, Refused
-from .settings import Limits
+from .settings import ServerLimits
 
 
 class DuplexResponse(StreamingResponse):
@@ -27,7 +27,7 @@ class DuplexResponse(StreamingResponse):
             await self.stream_response(send)
 
 
-async def lines_of(request: Request, limits: Limits) -> AsyncIterator[bytes]:
+async def lines_of(request: Request, limits: ServerLimits) -> AsyncIterator[bytes]:
     """The lines of a request's body as they arrive, without empty ones; each is limited in size and waiting time."""
     parts = request.stream()
     rest = b""
@@ -44,7 +44,7 @@ async def lines_of(request: Request, limits: Limits) -> AsyncIterator[bytes]:
         for line in complete:
             if line.strip():
                 yield line
-        if len(rest) > limits.body_bytes:
+        if len(rest) > limits.megabytes * 10**6:
             raise Refused(TOO_LARGE, "line_too_large", f"A line is larger than {limits.megabytes:g} MB.")
     if rest.strip():
         yield rest
@@ -54,7 +54,7 @@ async def wait_while_connected(request: Request, task: asyncio.Task[Any]) -> Non
     """Wait for a task after the whole body has arrived.
 
     Raises:
-        ClientDisconnect: If the client closes the connection meanwhile.
+        ClientDisconnect: If the client closes the connection meanwhile; the task is cancelled.
     """
     leaving = asyncio.ensure_future(request.receive())
     try:
@@ -62,6 +62,7 @@ async def wait_while_connected(request: Request, task: asyncio.Task[Any]) -> Non
     finally:
         leaving.cancel()
     if not task.done():
+        task.cancel()
         raise ClientDisconnect
 
 

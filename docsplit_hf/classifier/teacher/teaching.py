@@ -71,7 +71,7 @@ def ask_teacher(
     """
     teacher = load_teacher(name)
     labels = fitted.labels
-    options = options_of(snapshot, labels)
+    options = label_options(snapshot, labels)
     fingerprint = teacher.fingerprint(options)
     known = TeacherAnswers(teacher.model, fingerprint, labels, [], np.zeros((0, len(labels)), np.float32), 0.0)
     before = remembered_answers(snapshot, labels)
@@ -92,7 +92,7 @@ def ask_teacher(
     return known._replace(agreement=_agreement(known, ready, snapshot, texts, digests))
 
 
-def options_of(snapshot: Snapshot, labels: Sequence[str]) -> list[Option]:
+def label_options(snapshot: Snapshot, labels: Sequence[str]) -> list[Option]:
     """The labels, with the descriptions that ``add_labels`` gave them."""
     ids = snapshot.rows["id"].to_pylist()
     texts = texts_in(snapshot.rows)

@@ -7,7 +7,7 @@ import logging
 import math
 from collections.abc import Iterator, Sequence
 from string import digits
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -45,21 +45,7 @@ NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
 FIELDS = [PK, *TEXTS, *NUMBERS, VECTOR]
 
 
-class Row(TypedDict, total=False):
-    """A row of a collection, with the fields that were asked for; see ``rows.py``."""
-
-    pk: str
-    id: str
-    content: str
-    labels: str
-    text: str
-    row: int
-    passage: int
-    passages: int
-    start: int
-    end: int
-    rest: int
-    vector: np.ndarray
+Row = dict[str, Any]  # values by the names of fields that were asked for; see ``rows.py``
 
 
 class RemoteDatastoreError(OSError):

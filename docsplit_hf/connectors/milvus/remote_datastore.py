@@ -8,7 +8,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,11 @@ import numpy as np
 from ...arrays.changes import DOCUMENT_PREFIX, NO_ROW, add_documents, add_rows, empty_snapshot, uncounted_ids
 from ...arrays.keys import as_matrix
 from ...arrays.probe import check_same_encoder
-from ...arrays.row_table import encode_known_labels, encode_labels, ids_among, is_multi_label, rename_labels
+from ...arrays.row_table import encode_known_labels, encode_labels, is_multi_label, rename_labels
 from ...arrays.snapshot import FittedState
-from ...classifier.knn_datastore import KNNDatastore
 from ...content_hash import sha256_of_json
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
-from .remote_view import ONE_EACH, RemoteView, find_ids
+from .remote_view import ONE_EACH, CollectionReader, RemoteDocuments, RemoteView, find_ids
 from .rows import (
     KEY_FIELDS,
     PREFIX_LENGTH,
@@ -32,7 +31,6 @@ from .rows import (
     label_names_of_rows,
     read_change_token,
     read_description,
-    remote_search,
     to_rows,
     to_snapshot,
     with_ids,
@@ -43,7 +41,7 @@ from .rows import (
 
 if TYPE_CHECKING:
     from ...arrays.passages import Passages
-    from ...arrays.snapshot import SearchResult, Snapshot
+    from ...arrays.snapshot import Kind, SearchResult, Snapshot
     from ...arrays.store import Store
     from ...reading.origins import Origin
 
@@ -56,7 +54,7 @@ COMPARED_FIELDS = ("content", "labels", "passages")  # equal if an existing row 
 FOUND = (PK, "id", *COMPARED_FIELDS, "rest")  # fields of rows that are replaced or removed
 
 
-class RemoteDatastore:
+class RemoteDatastore(CollectionReader):
     """A datastore in a collection of Milvus, from ``connect_datastore``.
 
     It replaces a ``KNNDatastore``, and has the methods that a pipeline needs. A search fetches candidates from Milvus,
@@ -70,18 +68,16 @@ class RemoteDatastore:
     ``RemoteDatastoreError`` if Milvus cannot be reached, or refuses.
     """
 
-    dtype = "float32"
     is_saved_with_classifier = False
 
     def __init__(self, collection: Collection, about: CollectionDescription) -> None:
-        self._collection = collection
-        self._about = about
+        super().__init__(collection, about)
         self._writing = threading.Lock()
         self._last_row = 0
         self._fitted: FittedState | None = None
         self._view: RemoteView | None = None  # the last one
-        self._copy: KNNDatastore | None = None  # of all rows
-        self._copied = ""  # the token of the last change in the copy
+        self._rows: Snapshot | None = None  # all of them, if they were fetched
+        self._rows_version = ""  # the token of the last change before
 
     def __len__(self) -> int:
         return self._collection.count(EXAMPLES, ONE_EACH)
@@ -96,21 +92,6 @@ class RemoteDatastore:
     def collection(self) -> str:
         """The name of the collection."""
         return self._collection.name
-
-    @property
-    def dimension(self) -> int:
-        """D of the keys."""
-        return self._about.dimension
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """The names of the labels at the time of connecting, and names seen since."""
-        return self._about.label_names
-
-    @property
-    def multi_label(self) -> bool:
-        """Whether a row may have several labels."""
-        return bool(self._about.multi_label)
 
     @property
     def probe(self) -> np.ndarray | None:
@@ -129,7 +110,7 @@ class RemoteDatastore:
 
     @property
     def snapshot(self) -> Snapshot:
-        """All rows, of at most 2 GiB of keys: fetched once, and again after another process changed them."""
+        """All rows, of at most 2 GiB of keys: fetched once, and again after a change."""
         return self._all_rows()
 
     def view(self) -> RemoteView:
@@ -166,13 +147,13 @@ class RemoteDatastore:
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """The nearest rows of each query, as by ``KNNDatastore.search``; ``rows`` are numbers of fetched rows."""
-        return remote_search(self._collection, EXAMPLES, self.dimension, self._decoded, queries, k, passages)
+        return self._search(EXAMPLES, queries, k, passages)
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same: the first by their keys, which are hashes."""
         rows = self._collection.rows(EXAMPLES, [PK, *KEY_FIELDS], ONE_EACH)
         found = list(itertools.islice(rows, min(MAX_SAMPLE, max(passages, least))))
-        return self._decoded(self._collection.get(all_primary_keys(found), FIELDS))
+        return self._decoded(self._collection.get(all_primary_keys(found), FIELDS), EXAMPLES)
 
     def add(
         self,
@@ -239,11 +220,11 @@ class RemoteDatastore:
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove rows, as ``KNNDatastore.remove`` does."""
-        self._remove(EXAMPLES, ids, KNNDatastore.remove)
+        self._remove(EXAMPLES, ids)
 
     def remove_documents(self, ids: Iterable[str]) -> None:
         """Remove documents, as ``KNNDatastore.remove_documents`` does."""
-        self._remove(DOCUMENTS, ids, KNNDatastore.remove_documents)
+        self._remove(DOCUMENTS, ids)
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
         """Change labels of rows, as ``KNNDatastore.relabel`` does."""
@@ -253,18 +234,18 @@ class RemoteDatastore:
             found = find_ids(self._collection, EXAMPLES, labels, FIELDS)
             _check_found(labels, found)
             rows = [row | {"labels": json.dumps(names[row["id"]])} for row in found]
-            with self._changing(lambda copy: copy.relabel(labels)):
+            with self._changing():
                 self._collection.write(EXAMPLES, rows)
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save nothing: the examples stay on the server, and a saved folder must not choose a server for its user."""
         logger.warning("%r is not saved in %s: give it to the pipeline as datastore again.", self._collection, folder)
 
-    def _decoded(self, rows: list[Row]) -> Snapshot:
-        snapshot = to_snapshot(rows, self._about)
+    def _decoded(self, rows: list[Row], kind: Kind) -> Snapshot:
+        snapshot = super()._decoded(rows, kind)
         if len(snapshot.label_names) > len(self.label_names):  # another process has added some
             self._refresh_about()
-            snapshot = to_snapshot(rows, self._about)
+            snapshot = super()._decoded(rows, kind)
         return snapshot
 
     def _refresh_about(self) -> None:
@@ -285,16 +266,13 @@ class RemoteDatastore:
         return first
 
     def _put(self, rows: Snapshot, kind: str, replacing: list[str]) -> list[str]:
-        """Write rows, then remove the rows that they replace, here and in the copy. Returns the ids."""
+        """Write rows, then remove the rows that they replace. Returns the ids."""
         ids = rows.rows["id"].to_pylist()
-        replaced = [
-            *find_ids(self._collection, EXAMPLES, replacing, FOUND),
-            *find_ids(self._collection, DOCUMENTS, replacing, FOUND),
-        ]
-        existing = [
-            *find_ids(self._collection, EXAMPLES, ids, FOUND),
-            *find_ids(self._collection, DOCUMENTS, ids, FOUND),
-        ]
+        replaced: list[Row] = []
+        existing: list[Row] = []
+        for partition in (EXAMPLES, DOCUMENTS):
+            replaced += find_ids(self._collection, partition, replacing, FOUND)
+            existing += find_ids(self._collection, partition, ids, FOUND)
         _check_found(replacing, replaced)
         replaced_documents = {row[PK][:PREFIX_LENGTH] for row in replaced}
         existing = [row for row in existing if row[PK][:PREFIX_LENGTH] not in replaced_documents]
@@ -304,9 +282,8 @@ class RemoteDatastore:
             new_row = first_rows.get(row[PK])
             if new_row is None or any(new_row[name] != row[name] for name in COMPARED_FIELDS):
                 raise ValueError(f"The id {row['id']!r} is there already: remove it first, or give another.")
-        rewritten = [row["id"] for row in existing]
         written_keys = {row[PK] for row in (*new_rows, *rest)}
-        with self._changing(lambda copy: _put_into(copy, rows, kind, replacing, rewritten)):
+        with self._changing():
             self._collection.write(REST, rest, len(ids))
             self._collection.write(kind, new_rows, len(ids))
             self._collection.delete([key for key in all_primary_keys(replaced) if key not in written_keys])
@@ -321,41 +298,36 @@ class RemoteDatastore:
             self._put(with_ids(rows, given, kind, times), kind, [])
             logger.info("%d of %d rows are in %r.", start + len(rows.keys), count, self._collection)
 
-    def _remove(self, kind: str, ids: Iterable[str], method: Callable[[KNNDatastore, Iterable[str]], None]) -> None:
+    def _remove(self, kind: str, ids: Iterable[str]) -> None:
         if isinstance(ids, str):
-            raise ValueError(f"{method.__name__} takes a list of ids, got one string: pass [{ids!r}].")
+            raise ValueError(f"A removal takes a list of ids, got one string: pass [{ids!r}].")
         ids = list(ids)
         with self._writing:
             found = find_ids(self._collection, kind, ids, FOUND)
             _check_found(ids, found)
-            with self._changing(lambda copy: method(copy, ids)):
+            with self._changing():
                 self._collection.delete(all_primary_keys(found))
 
     @contextlib.contextmanager
-    def _changing(self, change: Callable[[KNNDatastore], Any]) -> Iterator[None]:
-        """Change the collection within the context; then change the copy in the same way, and write a new token."""
-        before = self._copied
-        self._copied = ""  # if the change fails halfway, the copy is fetched again
+    def _changing(self) -> Iterator[None]:
+        """Change the collection within the context, and then write a new token."""
+        self._rows = None  # a change that fails halfway writes no token
         yield
-        is_current = self._copy is not None and read_change_token(self._collection) == before
-        token = write_change_token(self._collection, self._about)
-        if is_current:
-            change(self._copy)
-            self._copied = token
+        write_change_token(self._collection, self._about)
 
     def _all_rows(self) -> Snapshot:
         """All rows with the fitted state; the same object while nothing has changed."""
-        copy = self._whole_copy()
-        if copy.fitted is not self._fitted:
-            copy.fitted = self._fitted
-        return copy.snapshot
+        version = read_change_token(self._collection)
+        if self._rows is None or self._rows_version != version:
+            self._rows = self._fetch_all()
+            self._rows_version = version
+        if self._rows.fitted is not self._fitted:
+            self._rows = replace(self._rows, fitted=self._fitted)
+        return self._rows
 
-    def _whole_copy(self) -> KNNDatastore:
-        """A local datastore of all rows, fetched unless it is current."""
+    def _fetch_all(self) -> Snapshot:
+        """Fetch all rows, within the limit of their size."""
         collection = self._collection
-        change = read_change_token(collection)
-        if self._copy is not None and change == self._copied:
-            return self._copy
         self._refresh_about()
         count = sum(collection.count(partition) for partition in (EXAMPLES, DOCUMENTS, REST))
         size = 4 * count * self.dimension
@@ -375,28 +347,8 @@ class RemoteDatastore:
         if incomplete:
             logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", incomplete)
         whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None)
-        self._copy = KNNDatastore.from_snapshot(whole)
-        self._copied = change
-        return self._copy
-
-
-class RemoteDocuments:
-    """The unlabeled documents of a remote datastore, for searching and counting."""
-
-    def __init__(self, collection: Collection, about: CollectionDescription) -> None:
-        self._collection = collection
-        self._about = about
-
-    def __len__(self) -> int:
-        return self._collection.count(DOCUMENTS, ONE_EACH)
-
-    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
-        """The nearest documents of each query."""
-
-        def decoded(rows: list[Row]) -> Snapshot:
-            return to_snapshot(rows, self._about, labeled=False)
-
-        return remote_search(self._collection, DOCUMENTS, self._about.dimension, decoded, queries, k, passages)
+        whole.freeze()
+        return whole
 
 
 def _of_kind(kind: str, rest: list[Row]) -> list[Row]:
@@ -415,20 +367,3 @@ def _check_found(ids: Iterable[str], found: list[Row]) -> None:
     for row_id in ids:
         if row_id not in known:
             raise ValueError(f"{NO_ROW.format(row_id)} A removal may have succeeded although its answer was lost.")
-
-
-def _put_into(copy: KNNDatastore, rows: Snapshot, kind: str, replacing: list[str], rewritten: list[str]) -> None:
-    """Add rows to the copy, in place of ``replacing`` and of those with the same ids."""
-    texts = rows.rows["text"].to_pylist()
-    pairs = rows.rows["text_pair"].to_pylist()
-    ids = rows.rows["id"].to_pylist()
-    tables = [state.rows for state in (copy.snapshot, copy.snapshot.documents) if state is not None]
-    rewritten = sorted(ids_among(rewritten, *tables))  # without rows written in part, which the copy lacks
-    if kind == DOCUMENTS:
-        copy.remove_documents(rewritten)
-        copy.add_documents(rows.keys, texts, pairs, ids, rows.passages)
-        return
-    labels = label_names_of_rows(rows.labels, rows.label_names)
-    if not copy.multi_label:
-        labels = [name for (name,) in labels]
-    copy.add(rows.keys, labels, texts, pairs, ids, replacing=[*replacing, *rewritten], passages=rows.passages)

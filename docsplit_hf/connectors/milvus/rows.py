@@ -26,8 +26,8 @@ import numpy as np
 from ...arrays.changes import add_documents, add_rows, empty_snapshot
 from ...arrays.keys import as_queries
 from ...arrays.passages import Passages
-from ...arrays.row_table import check_passages, encode_labels
-from ...arrays.snapshot import ExampleTexts, SearchResult, Snapshot
+from ...arrays.row_table import check_passages
+from ...arrays.snapshot import SearchResult, Snapshot
 from ...content_hash import short_digest
 from ...reading.origins import Origin
 from .collection import DESCRIPTION, FIELDS, MAX_FIELD_BYTES, MAX_RESULTS, NUMBERS, PK, TEXTS, VECTOR, Collection, Row
@@ -230,8 +230,9 @@ def all_primary_keys(rows: Iterable[Row]) -> list[str]:
 def to_snapshot(rows: Iterable[Row], description: CollectionDescription, labeled: bool = True) -> Snapshot:
     """Convert rows to documents, in the order in which they were added; leave out partly written documents."""
     documents = _whole_documents(rows)
-    embeddings = [_embedding(document) for document in documents]
-    embeddings = np.array(embeddings, np.float32).reshape(-1, description.dimension)
+    # With several passages, the embedding of the whole document is in the partition "rest".
+    wholes = [document["r0" if document["p0"]["passages"] > 1 else "p0"] for document in documents]
+    embeddings = np.array([row[VECTOR] for row in wholes], np.float32).reshape(-1, description.dimension)
     texts = []
     pairs = []
     origins = []
@@ -248,21 +249,10 @@ def to_snapshot(rows: Iterable[Row], description: CollectionDescription, labeled
     empty = empty_snapshot(
         description.dimension, description.label_names, bool(description.multi_label), probe=description.probe
     )
-    labels = _parse_labels(documents, description)
+    labels: list[Any] = [json.loads(rows["p0"]["labels"]) for rows in documents]
+    if not description.multi_label:
+        labels = [name for (name,) in labels]
     return add_rows(empty, embeddings, labels, texts, pairs, ids, passages, origins=origins)
-
-
-def to_texts(found: Iterable[Row], description: CollectionDescription) -> ExampleTexts:
-    """Texts and labels of examples: the same as in ``to_snapshot``, but from rows fetched without vectors."""
-    whole = _whole_documents(found)
-    texts = []
-    pairs = []
-    for rows in whole:
-        text, pair = _text_and_pair(rows)[:2]
-        texts.append(text)
-        pairs.append(pair)
-    labels, _ = encode_labels(_parse_labels(whole, description), description.label_names, bool(description.multi_label))
-    return ExampleTexts(texts, pairs, labels)
 
 
 def _whole_documents(found: Iterable[Row]) -> list[dict[str, Row]]:
@@ -274,12 +264,6 @@ def _whole_documents(found: Iterable[Row]) -> list[dict[str, Row]]:
     return sorted(whole, key=lambda rows: (rows["p0"]["row"], rows["p0"][PK]))
 
 
-def _parse_labels(documents: list[dict[str, Row]], description: CollectionDescription) -> list[Any]:
-    """The label of each document, or a list of labels if documents may have several."""
-    labels = [json.loads(rows["p0"]["labels"]) for rows in documents]
-    return labels if description.multi_label else [name for (name,) in labels]
-
-
 def _is_whole(document: dict[str, Row]) -> bool:
     """Whether all rows of a document are there.
 
@@ -287,13 +271,6 @@ def _is_whole(document: dict[str, Row]) -> bool:
     """
     first = document.get("p0")
     return first is not None and len(document) == first["passages"] + first["rest"]
-
-
-def _embedding(document: dict[str, Row]) -> np.ndarray:
-    """The embedding of a whole document: with several passages, it is in the partition "rest"."""
-    if document["p0"]["passages"] > 1:
-        return document["r0"][VECTOR]
-    return document["p0"][VECTOR]
 
 
 def _text_and_pair(document: dict[str, Row]) -> list[str | None]:

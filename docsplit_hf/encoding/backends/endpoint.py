@@ -139,7 +139,7 @@ class EndpointEncoder(Endpoint):
         return embeddings
 
 
-def is_address(name: Any) -> bool:
+def is_endpoint(name: Any) -> bool:
     """Whether the name of an encoder is the address of an endpoint."""
     return isinstance(name, str) and name.startswith(("http://", "https://"))
 
@@ -152,7 +152,7 @@ def split_name(name: str) -> tuple[str, dict[str, str]]:
     """
     base, *parts = name.split("#")
     options: dict[str, str] = {}
-    if is_address(base):
+    if is_endpoint(base):
         if not parts or not parts[0]:
             raise ValueError(f"{name!r} has no model: write it after a #, as in 'https://api.openai.com/v1#MODEL'.")
         options["model"] = parts.pop(0)
@@ -260,7 +260,7 @@ class EndpointClassifier(PreTrainedModel):
             ValueError: As for the class.
             OSError: If there is no such folder or repository.
         """
-        if not is_address(name):
+        if not is_endpoint(name):
             model = super().from_pretrained(name, *arguments, **kwargs)
             logger.warning(
                 "Texts are sent to %s, the endpoint in the configuration of %s.", model.config.endpoint, name

@@ -26,7 +26,7 @@ class BackendOptions:
     """The library that runs an encoder, and its precision; all None: unchanged.
 
     Args:
-        backend: A name in ``BACKENDS``. None: torch if a precision is given.
+        backend: A name in ``BACKENDS``. None: the first one that has the precision.
         precision: One of ``PRECISIONS``. None: float32 if a backend is given.
         calibration_texts: Texts on which int8 measures the ranges of numbers. None: the backend's own.
 
@@ -41,12 +41,18 @@ class BackendOptions:
     def __post_init__(self) -> None:
         _check_name("backend", self.backend, BACKENDS)
         _check_name("precision", self.precision, PRECISIONS)
-        if self.precision is not None and self.precision not in BACKENDS[self.backend or "torch"].precisions:
+        if self.precision is not None and self.precision not in BACKENDS[self.name].precisions:
             alternatives = [name for name, backend in BACKENDS.items() if self.precision in backend.precisions]
             advice = " or ".join(f"backend={name!r}" for name in alternatives)
-            raise ValueError(f"{self.backend or 'torch'} has no precision={self.precision!r}: pass {advice}.")
+            raise ValueError(f"{self.name} has no precision={self.precision!r}: pass {advice}.")
         if self.calibration_texts is not None and self.precision != "int8":
             raise ValueError("calibration_texts are for precision='int8': leave them out, or pass precision='int8'.")
+
+    @property
+    def name(self) -> str:
+        """The name of the backend."""
+        found = (name for name, backend in BACKENDS.items() if self.precision in (None, *backend.precisions))
+        return self.backend or next(found)
 
     @property
     def changes_nothing(self) -> bool:
@@ -56,7 +62,7 @@ class BackendOptions:
     @property
     def uses_accelerator(self) -> bool:
         """Whether encoders are loaded onto a GPU by default."""
-        return BACKENDS[self.backend or "torch"].uses_accelerator
+        return BACKENDS[self.name].uses_accelerator
 
 
 def use_backend(
@@ -66,7 +72,7 @@ def use_backend(
     if options.changes_nothing:
         return
     precision = options.precision or "float32"
-    engine = BACKENDS[options.backend or "torch"].make_engine(
+    engine = BACKENDS[options.name].make_engine(
         encoder, tokenizer, pooling, precision=precision, calibration_texts=options.calibration_texts
     )
     set_engine(encoder, engine)

@@ -11,13 +11,13 @@ from docsplit_hf.apps.page.changes import (
     give_label,
     keep_label,
     learn,
-    open_classifier,
+    pipeline_of_zip,
     remove_text,
     save_classifier,
     suggested_text,
 )
-from docsplit_hf.apps.page.sessions import Limits, Session, percentage
-from docsplit_hf.apps.page.uploads import Texts, example_texts
+from docsplit_hf.apps.page.sessions import PageLimits, Session, percentage
+from docsplit_hf.apps.page.uploads import LabeledTexts, example_texts
 from docsplit_hf.apps.page.views import (
     ERROR_PERCENTAGES,
     accuracy_text,
@@ -28,12 +28,12 @@ from docsplit_hf.apps.page.views import (
     coverage_text,
     document_map,
     error_rate_of,
+    find_row,
     highlight_passage,
     highlight_words,
     labels_table,
     limit_text,
     listed_texts,
-    text_of,
 )
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -44,7 +44,7 @@ COMPLETE = {  # has all file names of a classifier, and no content
 
 
 def with_examples(shared):
-    session = Session(shared.new_pipeline(), Limits())
+    session = Session(shared.new_pipeline(), PageLimits())
     add_texts(session, example_texts())
     return session
 
@@ -71,7 +71,7 @@ def corrected(shared):
 
 
 def test_sessions_share_only_the_weights(shared, unchanged):
-    other = Session(shared.new_pipeline(), Limits())
+    other = Session(shared.new_pipeline(), PageLimits())
     own = unchanged.pipe.model
     others = other.pipe.model
     assert own.encoder is others.encoder and own.config is not others.config
@@ -81,18 +81,18 @@ def test_sessions_share_only_the_weights(shared, unchanged):
 
 
 def test_a_single_text_and_a_single_label_are_enough_to_answer(shared):
-    session = Session(shared.new_pipeline(), Limits())
-    said = add_texts(session, Texts(["The team won.", "A river.", "A river."], ["sport", None, None]))
-    assert said == "Added 1 text with a label and 1 without. Not added again, as already there: 1."
+    session = Session(shared.new_pipeline(), PageLimits())
+    said = add_texts(session, LabeledTexts(["The team won.", "A river.", "A river."], ["sport", None, None]))
+    assert said == "Added 1 text with 1 label and 1 without. Not added again, as already there: 1."
     assert set(answer(session, "A game.").probabilities) == {"sport"}
     give_label(session, "The orchestra plays.", "music")
     assert list(answer(session, "The orchestra plays on.").probabilities)[0] == "music"
 
 
 def test_a_label_is_given_to_examples_documents_and_new_texts(session):
-    text, _ = text_of(session, "0")
+    text = find_row(session, "0").text
     give_label(session, text, "cooking")
-    assert text_of(session, "0") == (text, "cooking") and session.counts() == (40, 4, 33)
+    assert find_row(session, "0")[1:3] == ("cooking", text) and session.counts() == (40, 4, 33)
     give_label(session, suggested_text(session)["text"], "chess")
     assert session.counts() == (41, 5, 32)
     give_label(session, "Checkmate by the queen in two moves.", "chess")
@@ -110,8 +110,8 @@ def test_texts_are_removed_with_a_label_or_without(session):
 
 
 def test_a_removed_label_is_not_predicted(shared):
-    session = Session(shared.new_pipeline(), Limits())
-    add_texts(session, Texts(["The team won.", "The choir sang."], ["sport", "music"]))
+    session = Session(shared.new_pipeline(), PageLimits())
+    add_texts(session, LabeledTexts(["The team won.", "The choir sang."], ["sport", "music"]))
     assert remove_text(session, "The choir sang.") == "The text is removed."
     assert next(iter(answer(session, "A song.").probabilities)) == "sport" and not session.fitted
 
@@ -123,7 +123,7 @@ def test_the_audit_finds_the_two_wrong_labels_and_omits_confirmed_ones(session):
         ("astronomy", "sport"),
         ("music", "cooking"),
     }
-    assert [text_of(session, one.id)[1] for one in found] == [one.label for one in found]
+    assert [find_row(session, one.id).label for one in found] == [one.label for one in found]
     keep_label(session, found[0].text)
     assert audit_findings(session)[1] == found[1:]
 
@@ -167,7 +167,7 @@ def test_the_limit_shows_how_many_texts_get_no_answer(corrected, shared):
     cost = "every text gets an answer" if answered == 1 else f"{percentage(1 - answered)} of the texts get no answer"
     expected = f"at most {some}% wrong; {cost}"
     assert limit_text(corrected, some) == expected
-    assert limit_text(Session(shared.new_pipeline(), Limits()), 10) == ""
+    assert limit_text(Session(shared.new_pipeline(), PageLimits()), 10) == ""
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def test_markup_in_a_label_is_escaped(unchanged):
 
 
 def test_first_suggestions_come_from_different_groups(shared):
-    session = Session(shared.new_pipeline(), Limits())
+    session = Session(shared.new_pipeline(), PageLimits())
     examples = example_texts()
-    add_texts(session, Texts(examples.texts, [None] * len(examples.texts)))
+    add_texts(session, LabeledTexts(examples.texts, [None] * len(examples.texts)))
     labels = dict(zip(examples.texts, examples.labels, strict=True))
     first = [suggested_text(session)["text"]]
     given = [labels[one["text"]] for one in session.suggestions]
@@ -208,20 +208,17 @@ def test_first_suggestions_come_from_different_groups(shared):
 
 
 def test_the_list_finds_words_labels_and_texts_nearby_on_the_map(unchanged):
-    said, rows, ids = listed_texts(unchanged)
-    assert said == "73 texts: click one." and len(rows) == len(ids) == 73
-    assert all(
-        row[0] == "music" or "music" in text_of(unchanged, one)[0]
-        for row, one in zip(*listed_texts(unchanged, "MUSIC")[1:], strict=True)
-    )
+    said, rows = listed_texts(unchanged)
+    assert said == "73 texts: click one." and len(rows) == 73
+    assert all(row.label == "music" or "music" in row.text for row in listed_texts(unchanged, "MUSIC")[1])
     document_map(unchanged)
-    assert listed_texts(unchanged, near=ids[3])[2][0] == ids[3]
+    assert listed_texts(unchanged, near=rows[3].id)[1][0] == rows[3]
 
 
 def test_a_newly_labeled_text_keeps_its_place_on_the_map(session):
     def points():
         _, value = document_map(session)
-        return {text_of(session, row_id)[0]: (x, y, label) for x, y, label, row_id in value["points"]}
+        return {find_row(session, row_id).text: (x, y, label) for x, y, label, row_id in value["points"]}
 
     before = points()
     text = session.store.documents.texts[0]
@@ -231,7 +228,7 @@ def test_a_newly_labeled_text_keeps_its_place_on_the_map(session):
     assert {text: place[:2] for text, place in after.items()} == {text: place[:2] for text, place in before.items()}
     assert after[text][2] == before[session.store.texts[session.store.labels.tolist().index(0)]][2]
     with pytest.raises(ValueError, match="not there any more"):
-        text_of(session, "/etc/passwd")
+        find_row(session, "/etc/passwd")
 
 
 def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(unchanged, shared, tmp_path):
@@ -241,13 +238,13 @@ def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(uncha
         for name in archive.namelist():
             if "datastore/" in name or name.endswith("/config.json"):
                 smaller.writestr(name, archive.read(name))
-    again = Session(open_classifier(without, shared, Limits()), Limits())
+    again = Session(pipeline_of_zip(without, shared, PageLimits()), PageLimits())
     text = example_texts().texts[-1]
     assert answer(again, text).probabilities == pytest.approx(answer(unchanged, text).probabilities, abs=1e-6)
     with pytest.raises(ValueError, match="There are 4 different labels, and this page takes 3"):
-        open_classifier(without, shared, Limits(labels=3))
+        pipeline_of_zip(without, shared, PageLimits(labels=3))
     with pytest.raises(ValueError, match="unpacks to more"):
-        open_classifier(without, shared, Limits(megabytes=0))
+        pipeline_of_zip(without, shared, PageLimits(megabytes=0))
 
 
 @pytest.mark.parametrize(
@@ -267,12 +264,12 @@ def test_a_malicious_or_broken_zip_is_refused(shared, tmp_path, name, content, s
         for one, held in (({} if "escaped" in name else COMPLETE) | {name: content}).items():
             archive.writestr(one, held)
     with pytest.raises(ValueError, match=sentence) as error:
-        open_classifier(path, shared, Limits())
+        pipeline_of_zip(path, shared, PageLimits())
     assert str(tmp_path) not in str(error.value)
     assert not list(tmp_path.rglob("escaped"))
     shutil.copy(__file__, path)
     with pytest.raises(ValueError, match="evil.zip is not a zip file"):
-        open_classifier(path, shared, Limits())
+        pipeline_of_zip(path, shared, PageLimits())
 
 
 def test_highlighted_parts_join_to_the_text_and_mark_whole_words():

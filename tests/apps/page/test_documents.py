@@ -8,10 +8,10 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from docsplit_hf.apps.page.document_links import ADDRESS, DocumentLinks
-from docsplit_hf.apps.page.documents import add_documents, classify_documents, read_documents
-from docsplit_hf.apps.page.given_files import GivenFile, below_common_folder, given_files, labels_of_folders
-from docsplit_hf.apps.page.sessions import Limits, Session
-from docsplit_hf.apps.page.views import answer, file_of
+from docsplit_hf.apps.page.documents import add_files, classify_documents, read_documents
+from docsplit_hf.apps.page.given_files import GivenFile, below_common_folder, folder_labels, given_files
+from docsplit_hf.apps.page.sessions import PageLimits, Session
+from docsplit_hf.apps.page.views import answer, find_row
 from docsplit_hf.reading.example_texts import load_example_texts
 
 from ...documents import write_damaged, write_docx, write_pdf
@@ -37,11 +37,11 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def session(shared, files):
-    session = Session(shared.new_pipeline(), Limits())
+    session = Session(shared.new_pipeline(), PageLimits())
     for label in ("music", "cooking"):
         given = read_documents(given_files(files[label][:7] + files["bad"]), session.limits)
-        message = add_documents(session, given, f" {label} ")
-        assert message == f"Added 7 documents with the label {label!r}. 1 file could not be read: see the list."
+        message = add_files(session, given, f" {label} ")
+        assert message == "Added 7 texts with 1 label and 0 without. 1 file could not be read: see the list."
         assert given.failed_rows[0][0] == "bad.pdf" and given.failed_rows[0][1].startswith("damaged")
     return session
 
@@ -69,32 +69,30 @@ def test_documents_are_classified_with_their_pages(session, files):
 
 def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path):
     long = ["Nothing of interest. " * 60, "The orchestra tuned before the concert, and the choir sang. " * 20]
-    add_documents(
-        session, read_documents(given_files([write_pdf(tmp_path / "long.pdf", long)]), session.limits), "music"
-    )
+    add_files(session, read_documents(given_files([write_pdf(tmp_path / "long.pdf", long)]), session.limits), "music")
     text = "The orchestra tuned before the concert, and the choir sang."
-    captions = [neighbor.caption for neighbor in answer(session, text).neighbors]
+    captions = [caption for caption, _ in answer(session, text).neighbors]
     assert all(caption.endswith((".pdf", ".docx")) or ".pdf, page" in caption for caption in captions)
     assert any(caption.endswith("long.pdf, page 2") for caption in captions), captions
-    assert file_of(session, session.pipe.datastore.ids[0]) == "music 0.docx"
+    assert find_row(session, session.pipe.datastore.ids[0]).file == "music 0.docx"
 
 
 def test_documents_without_a_label_are_added_once(session, files):
     given = read_documents(given_files(files["music"][7:9]), session.limits)
-    assert add_documents(session, given, "") == "Added 2 documents without a label."
-    again = add_documents(session, given, "")
-    assert again == "Added 0 documents without a label. Not added again, as already there: 2."
+    assert add_files(session, given, "") == "Added 0 texts with 0 labels and 2 without."
+    again = add_files(session, given, "")
+    assert again == "Added 0 texts with 0 labels and 0 without. Not added again, as already there: 2."
     document = session.pipe.datastore.documents
     assert [origin.file for origin in document.origins] == [path.rpartition("/")[2] for path in files["music"][7:9]]
 
 
 def test_limits_hold_for_documents(files):
-    given = read_documents(given_files(files["music"][:2]), Limits(characters=20))
+    given = read_documents(given_files(files["music"][:2]), PageLimits(characters=20))
     assert [one.reason for one in given.failed] == ["too large"] * 2 and not given.texts
     with pytest.raises(ValueError, match="These are 3 texts or more, and this page takes 2"):
-        read_documents(given_files(files["music"][:3]), Limits(rows=2))
+        read_documents(given_files(files["music"][:3]), PageLimits(rows=2))
     with pytest.raises(ValueError, match="Choose files or a folder first"):
-        read_documents([], Limits())
+        read_documents([], PageLimits())
 
 
 def test_sub_folders_of_a_chosen_folder_are_labels(shared, files):
@@ -104,9 +102,9 @@ def test_sub_folders_of_a_chosen_folder_are_labels(shared, files):
         for number, path in enumerate(files[label][:4])
     ]
     given.append(GivenFile(path=Path(files["bad"][0]), name="kinds/.DS_Store"))  # of the system, and in no sub-folder
-    session = Session(shared.new_pipeline(), Limits())
-    message = add_documents(session, read_documents(given, session.limits), "")
-    assert message == "Added 8 documents with 2 labels, the names of their folders."
+    session = Session(shared.new_pipeline(), PageLimits())
+    message = add_files(session, read_documents(given, session.limits), "")
+    assert message == "Added 8 texts with 2 labels and 0 without."
     labels = [origin.file.partition("/")[0] for origin in session.pipe.datastore.origins]
     assert labels == ["music"] * 4 + ["cooking"] * 4 and sorted(session.labels) == ["cooking", "music"]
 
@@ -123,7 +121,7 @@ def test_sub_folders_of_a_chosen_folder_are_labels(shared, files):
 )
 def test_names_and_labels_are_those_of_a_folder_on_the_disk(names, below, labels):
     found = below_common_folder(names)
-    assert (found, labels_of_folders(found)) == (below, labels)
+    assert (found, folder_labels(found)) == (below, labels)
 
 
 def test_names_of_uploads_have_their_folders_and_no_way_out():

@@ -6,7 +6,7 @@ import secrets
 import pytest
 from huggingface_hub import constants
 
-from docsplit_hf.apps.page.sessions import Limits
+from docsplit_hf.apps.page.sessions import PageLimits
 
 BINARY = "is not a text file: open it in the program that made it"
 NO_ROW = "has a line with the names of columns, and no row below it: add the texts there"
@@ -49,7 +49,7 @@ REFUSED = [
     ("nested.json", b'[{"text": {"a": 1}}]', "No row has a text in the column 'text'"),
     ("wrapped.json", b'{"data": [{"text": "a"}]}', "No row has a text in the column 'data'"),
     ("numbers.jsonl", b'{"text": 3, "label": "a"}\n', "the first one holds '3': choose another column"),
-    ("lists.json", b'[{"text": "a", "label": ["x", "y"]}]', "one name for each text"),
+    ("lists.json", b'[{"text": "a", "label": ["x", "y"]}]', "give names or whole numbers"),
 ]
 ACCEPTED = [  # counts of labeled texts, labels and unlabeled texts; warning
     ("column.csv", b"text\na river\na lake\n", (0, 0, 2), None),
@@ -76,7 +76,7 @@ def events_module():
 @pytest.fixture
 def events(events_module, shared, tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HOME", str(tmp_path / "home"))
-    return events_module.Events(shared, Limits())
+    return events_module.Events(shared, PageLimits())
 
 
 def choices_of(events, path):

@@ -17,20 +17,20 @@ from docsplit_hf.apps.page.kept_sessions import (
     deletion_order,
     visitor_of,
 )
-from docsplit_hf.apps.page.sessions import Limits
-from docsplit_hf.apps.page.uploads import Texts
+from docsplit_hf.apps.page.sessions import PageLimits
+from docsplit_hf.apps.page.uploads import LabeledTexts
 from docsplit_hf.apps.page.views import answer
 
 from ...end_to_end.forked import finish_script, kill_script, start_script
 
-GIVEN = Texts(["The team won.", "The choir sang.", "A long river."], ["sport", "music", None])
+GIVEN = LabeledTexts(["The team won.", "The choir sang.", "A long river."], ["sport", "music", None])
 
 
 @pytest.fixture
 def new_server(shared, tmp_path, monkeypatch):
     """Makes the sessions of a server that starts, with the same disk each time."""
     monkeypatch.setattr(constants, "HF_HOME", str(tmp_path))
-    return lambda **limits: KeptSessions(shared, Limits(**limits))
+    return lambda **limits: KeptSessions(shared, PageLimits(**limits))
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_undo_brings_a_suggestion_back_and_restores_whether_a_fit_is_due(new_ser
     server = new_server()
     texts = [f"A river of number {number}." for number in range(12)]
     with server.changing(key) as session:
-        add_texts(session, Texts([*GIVEN.texts, *texts], [*GIVEN.labels, *[None] * 12]))
+        add_texts(session, LabeledTexts([*GIVEN.texts, *texts], [*GIVEN.labels, *[None] * 12]))
     given = []
     for _ in range(2):
         given.append(suggested_text(session)["text"])
@@ -102,7 +102,7 @@ def test_damaged_texts_cause_a_warning_and_a_new_key(new_server, shared, key):
     with new_server().changing(key) as session:
         add_texts(session, GIVEN)
     (new_server().steps(key)[-1] / "datastore" / "manifest.json").write_text("{}")
-    events = Events(shared, Limits())
+    events = Events(shared, PageLimits())
     with pytest.warns(UserWarning, match="Your earlier texts cannot be opened"):
         opened = events.opened(key)
     new_key = opened["key"]
@@ -114,7 +114,7 @@ def test_old_states_and_the_oldest_session_are_deleted(new_server, key, tmp_path
     server = new_server(sessions=2)
     for number in range(KEPT_STATES + 2):
         with server.changing(key) as session:
-            add_texts(session, Texts([f"Text {number}."], [None]))
+            add_texts(session, LabeledTexts([f"Text {number}."], [None]))
     assert len(server.steps(key)) == KEPT_STATES
     for _ in range(2):
         with server.changing(secrets.token_urlsafe(32)) as session:
@@ -129,15 +129,15 @@ from pathlib import Path
 from huggingface_hub import constants
 from docsplit_hf.apps.page.changes import add_texts
 from docsplit_hf.apps.page.kept_sessions import KeptSessions
-from docsplit_hf.apps.page.sessions import Limits, SharedModel
-from docsplit_hf.apps.page.uploads import Texts
+from docsplit_hf.apps.page.sessions import PageLimits, SharedModel
+from docsplit_hf.apps.page.uploads import LabeledTexts
 
 constants.HF_HOME = sys.argv[1]
 name = sys.argv[2]
 threads = int(sys.argv[3])
 changes = int(sys.argv[4])
 shared_key = sys.argv[5]
-server = KeptSessions(SharedModel(), Limits(sessions=4))
+server = KeptSessions(SharedModel(), PageLimits(sessions=4))
 broken = []
 
 def visit(number):
@@ -146,7 +146,7 @@ def visit(number):
         try:
             with server.changing(key) as session:
                 before = session.counts()[2]
-                add_texts(session, Texts([f"Text {change} of visitor {number} of {name}."], [None]))
+                add_texts(session, LabeledTexts([f"Text {change} of visitor {number} of {name}."], [None]))
                 assert session.counts()[2] == before + 1
             if change % 3 == 2 and len(shared_key) == 1:
                 with contextlib.suppress(ValueError):  # others came, and there is nothing to undo
@@ -218,7 +218,7 @@ def visit(server, visitor, count=1):
     token = VISITOR.set(visitor)
     for key in keys:
         with server.changing(key) as session:
-            add_texts(session, Texts(["A long river."], [None]))
+            add_texts(session, LabeledTexts(["A long river."], [None]))
     VISITOR.reset(token)
     return keys
 
@@ -270,7 +270,7 @@ def test_disk_space_is_limited_for_all_sessions_and_for_each(new_server, key, tm
     for number in range(40):
         token = VISITOR.set("10.0.0.2")
         with server.changing(key if number % 2 else secrets.token_urlsafe(32)) as session:
-            add_texts(session, Texts([f"{number} {os.urandom(4_000).hex()}"], [None]))
+            add_texts(session, LabeledTexts([f"{number} {os.urandom(4_000).hex()}"], [None]))
         VISITOR.reset(token)
         assert used() <= 10**6
     assert server.steps(kept)
@@ -280,7 +280,7 @@ def test_disk_space_is_limited_for_all_sessions_and_for_each(new_server, key, tm
         pytest.raises(ValueError, match="this page keeps 0.2 MB of a visitor: leave some out"),
         server.changing(key) as session,
     ):
-        add_texts(session, Texts(huge, [None] * 20))
+        add_texts(session, LabeledTexts(huge, [None] * 20))
     assert server[key].counts() == new_server()[key].counts() == before
 
 

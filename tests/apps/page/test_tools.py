@@ -47,7 +47,7 @@ def test_an_assistant_adds_labels_measures_and_classifies_files(server, folder):
 
                 assert await call("suggest") == (False, "null")
                 assert await call("add", file="few.csv", text_column="body", label_column="kind") == (
-                    False, "Added 20 texts with a label and 0 without.")  # fmt: skip
+                    False, "Added 20 texts with 4 labels and 0 without.")  # fmt: skip
                 assert (await call("add", file="others.csv", text_column="body"))[1].endswith("and 53 without.")
                 suggested = json.loads((await call("suggest"))[1])
                 assert suggested["label"] and "guessed" in suggested["reason"]

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from docsplit_hf.apps.page.sessions import Limits, Session
+from docsplit_hf.apps.page.sessions import PageLimits, Session
 from docsplit_hf.apps.page.uploads import (
-    FileOptions,
+    TableOptions,
     classify_upload,
     encoding_of,
     example_texts,
@@ -19,7 +19,7 @@ from docsplit_hf.apps.page.uploads import (
 )
 from docsplit_hf.reading.columns import columns_of
 
-SMALL = Limits(rows=3, labels=2, characters=20)
+SMALL = PageLimits(rows=3, labels=2, characters=20)
 
 
 def test_pasted_lines_are_read_with_and_without_labels():
@@ -55,7 +55,7 @@ def test_rows_without_a_label_stay_and_those_without_a_text_are_counted(tmp_path
         ("a.csv", b"words,label\na,b\n", "^The file has no column 'text', only"),
         ("a.csv", b"PK\x03\x04\x14\x00\x06\x00", "^a.csv is not a text file: .* export it as CSV"),
         ("a.csv", b"", "^a.csv cannot be used"),
-        ("a.jsonl", b'{"text": "a", "label": ["b", "c"]}', "The label of row 1 is .* one name for each text"),
+        ("a.jsonl", b'{"text": "a", "label": ["b", "c"]}', "is not a class: give names or whole numbers"),
         ("a.jsonl", b'{"text": "a"', "^a.jsonl cannot be used.*not JSON|^Row 1 of a.jsonl is not JSON"),
         ("a.csv.gz", b"", "^This page cannot read a.csv.gz: choose a file that ends in .csv"),
     ],
@@ -79,7 +79,7 @@ def test_an_encoding_is_found_and_labels_stay_as_they_are(tmp_path, encoding):
     path.write_bytes("body,kind\nÜber Geld – 5 €,true\nça,001\n".encode(encoding))
     found = encoding_of(path)
     assert found == ("cp1252" if encoding == "cp1252" else "utf-8")
-    assert texts_of_file(path, "body", "kind", SMALL, FileOptions(found)) == (
+    assert texts_of_file(path, "body", "kind", SMALL, TableOptions(found)) == (
         ["Über Geld – 5 €", "ça"],
         ["true", "001"],
         0,
@@ -90,7 +90,7 @@ def test_another_separator_can_be_chosen(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text;kind,of\na;b,c\n")
     assert separator_of(path, "utf-8") == "comma" and columns_of(rows_of(path, SMALL)) == ["text;kind", "of"]
-    assert texts_of_file(path, "text", None, SMALL, FileOptions(separator="semicolon")).texts == ["a"]
+    assert texts_of_file(path, "text", None, SMALL, TableOptions(separator="semicolon")).texts == ["a"]
 
 
 def test_a_shortened_text_ends_at_a_word_with_an_ellipsis():
@@ -99,12 +99,12 @@ def test_a_shortened_text_ends_at_a_word_with_an_ellipsis():
 
 def test_labels_that_are_not_strings_are_named_as_in_json(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "a", "label": true}\n{"text": "b", "label": 1.5}\n')
-    assert texts_of_file(path, "text", "label", SMALL).labels == ["true", "1.5"]
+    path.write_text('{"text": "a", "label": true}\n{"text": "b", "label": 1.0}\n')
+    assert texts_of_file(path, "text", "label", SMALL).labels == ["true", "1"]
 
 
 def test_answers_to_download_are_harmless_in_a_spreadsheet(shared, tmp_path):
-    session = Session(shared.new_pipeline(), Limits())
+    session = Session(shared.new_pipeline(), PageLimits())
     session.folder.mkdir(parents=True, exist_ok=True)
     session.pipe.add_examples(["The keeper saved a penalty.", "A waltz in three."], ["=sport()", "@music"])
     path = tmp_path / "texts.jsonl"
@@ -116,5 +116,5 @@ def test_answers_to_download_are_harmless_in_a_spreadsheet(shared, tmp_path):
     with target.open(newline="") as file:
         (row,) = csv.DictReader(file)
     assert row["'+text"] == "'- The keeper saved two." and row["label"] == "'=sport()"
-    again = texts_of_file(target, "+text", "label", Limits())
+    again = texts_of_file(target, "+text", "label", PageLimits())
     assert (again.texts, again.labels) == (["- The keeper saved two."], ["=sport()"])

@@ -8,7 +8,7 @@ from benchmarks.served import EDIT_TOKEN, ServerProcess
 from ...end_to_end.forked import start_script
 
 __all__ = ["EDIT_TOKEN", "ForkedServer", "ServerProcess"]
-DOCSPLIT = Path(__file__).parents[1] / "end_to_end" / "docsplit.py"
+DOCSPLIT = Path(__file__).parents[2] / "end_to_end" / "docsplit.py"
 
 
 class ForkedServer(ServerProcess):

@@ -1,16 +1,21 @@
 """Slices of requests, and rows of what was read together."""
 
+import asyncio
+
 import numpy as np
 import pytest
 
-from docsplit_hf.apps.server.batching import rows_of
+from docsplit_hf.apps.server.batching import Batcher, predictions_at
 from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
+from docsplit_hf.apps.server.served_folders import State
+from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.predictions import Predictions
 from docsplit_hf.classifier.call_options import checked_options
-from docsplit_hf.encoding.classifier_embedder import CutTexts
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 
 from ...conftest import make_text
+from ...event_loops import run_elsewhere
 
 
 @pytest.mark.parametrize(
@@ -35,36 +40,23 @@ def test_rows_of_passages():
     counts = np.array([1, 3, 1, 2])
     passages = Passages(np.arange(14, dtype=np.float32).reshape(7, 2), counts, np.arange(14).reshape(7, 2))
     embedded = Predictions(np.zeros((4, 0)), np.arange(8, dtype=np.float32).reshape(4, 2), np.ones(4), passages)
-    part = rows_of(embedded, np.array([1, 2]))
+    part = predictions_at(embedded, np.array([1, 2]))
     np.testing.assert_array_equal(part.passages.embeddings, passages.embeddings[1:5])
     np.testing.assert_array_equal(part.passages.counts, [3, 1])
     np.testing.assert_array_equal(part.retrieval_embeddings, embedded.retrieval_embeddings[1:3])
-    assert rows_of(embedded, np.array([0, 2])).passages is None
-    assert rows_of(embedded, np.arange(4)) is embedded
+    assert predictions_at(embedded, np.array([0, 2])).passages is None
+    assert predictions_at(embedded, np.arange(4)) is embedded
 
 
-def test_texts_cut_in_several_calls_are_embedded_as_in_one(loaded):
-    embedder = loaded.embedder
+def test_texts_cut_together_have_the_tokens_and_embeddings_of_a_call(loaded):
     texts = [make_text(number, sentences=1 + 4 * (number % 3)) for number in range(7)]
-    parts = [embedder.cut(texts[:2]), embedder.cut(texts[2:3]), embedder.cut(texts[3:])]
-    joined = CutTexts.joined(parts)
-    assert joined.texts == texts
-    assert joined.token_count == sum(part.token_count for part in parts)
+    embedder = loaded.embedder
+    cut = embedder.cut(texts)
+    assert cut.token_counts == [sum(embedder.cut([text]).token_counts) for text in texts]
     expected = embedder.embed(texts)
-    found = embedder.embed_cut(joined)
+    found = embedder.embed_cut(cut)
     np.testing.assert_array_equal(found.retrieval_embeddings, expected.retrieval_embeddings)
     np.testing.assert_array_equal(found.read_fraction, expected.read_fraction)
-
-
-def test_texts_cut_together_are_those_cut_apart(loaded):
-    texts = [make_text(number, sentences=1 + 4 * (number % 3)) for number in range(7)]
-    parts = loaded.embedder.cut(texts).parts([2, 1, 4])
-    apart = [loaded.embedder.cut(texts[:2]), loaded.embedder.cut(texts[2:3]), loaded.embedder.cut(texts[3:])]
-    assert [part.texts for part in parts] == [part.texts for part in apart]
-    for part, expected in zip(parts, apart, strict=True):
-        assert [chunk.text for chunk in part.chunks] == [chunk.text for chunk in expected.chunks]
-        for chunk, other in zip(part.chunks, expected.chunks, strict=True):
-            np.testing.assert_array_equal(chunk.input_ids, other.input_ids)
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"reject": 0.5, "return_novelty": True}], ids=str)
@@ -72,3 +64,36 @@ def test_texts_embedded_before_are_answered_as_by_a_call(loaded, options):
     texts = [make_text(number, sentences=3) for number in range(200, 205)]
     predicted = loaded.predict_embedded(loaded.embedder.embed(texts), texts, checked_options(**options))
     assert [predicted.answer(row) for row in range(len(texts))] == loaded(texts, **options)
+
+
+def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
+    """Requests that come together are read together; if that fails, each is read alone."""
+    cut = ClassifierEmbedder.cut
+    together = []
+
+    def refuse_odd_texts(self, texts, pairs=None):
+        together.append(len(texts))
+        if "odd" in texts:
+            raise ValueError("odd")
+        return cut(self, texts, pairs)
+
+    monkeypatch.setattr(ClassifierEmbedder, "cut", refuse_odd_texts)
+    batcher = Batcher(ServerSettings(wait_seconds=1.0))
+    state = State(loaded, "version", ())
+    texts = ["The river feeds the valley.", "odd", make_text(1, sentences=3), make_text(2, sentences=1)]
+    long = " ".join(make_text(number, sentences=20) for number in range(80))  # more than a turn
+
+    async def ask():
+        reads = [batcher.read(state, [text], [None], {}) for text in [*texts, long]]
+        return await asyncio.gather(*reads, return_exceptions=True)
+
+    *found, last = run_elsewhere(ask())
+    batcher.stop()
+    assert isinstance(found.pop(1), ValueError)
+    for text, [result] in zip([texts[0], *texts[2:], long], [*found, last], strict=True):
+        [expected] = loaded([text])
+        answer = result.predicted.answer(result.first_row)
+        assert (answer["label"], answer["score"]) == (expected["label"], pytest.approx(expected["score"], abs=1e-6))
+        assert result.token_count == sum(cut(loaded.embedder, [text]).token_counts)
+    assert max(together) > 1
+    assert batcher.waiting_tokens == 0

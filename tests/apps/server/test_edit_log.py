@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from docsplit_hf.apps.server.edit_log import AddedExample, EditContent, EditLog
+from docsplit_hf.apps.server.edit_log import EditContent, EditLog, LoggedExample
 
 from .full_disk import largest_file
 
@@ -17,7 +17,7 @@ def test_log_in_memory_and_on_disk(tmp_path):
     cut = log.begin(None, "digest", "anna", EditContent(kind="examples", removed=("a",)))
     log.close()
     again = EditLog(tmp_path)
-    assert again.finished("key").answer == {"version": "1"}
+    assert again.finished("key")[1] == {"version": "1"}
     assert again.finished(None) is None
     assert again.unfinished == [cut]
     assert again.begin(None, "", "", EditContent(kind="fit")).number == 3
@@ -30,12 +30,12 @@ def test_log_in_memory_and_on_disk(tmp_path):
 def test_lines_end_only_where_the_log_ends_them(tmp_path):
     text = "one\u2028two\x85three\x0bfour\nfive"
     log = EditLog(tmp_path)
-    content = EditContent("examples", added=(AddedExample("a", text, None, "river"),))
+    content = EditContent("examples", added=(LoggedExample("a", text, None, "river"),))
     log.finish(log.begin("key", "digest", "anna", content), {"ids": ["a"]})
     begun = log.begin(None, "digest", "anna", content)
     log.close()
     again = EditLog(tmp_path)
-    assert again.finished("key").answer == {"ids": ["a"]}
+    assert again.finished("key")[1] == {"ids": ["a"]}
     assert again.unfinished == [begun]
     again.close()
 

@@ -6,16 +6,15 @@ import shutil
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.apps.server.classifiers import Classifier, Encoders
-from docsplit_hf.apps.server.edit_log import EditContent, EditLog
-from docsplit_hf.apps.server.editing import Changes, Editor, NewExample
-from docsplit_hf.apps.server.editing import Request as EditRequest
+from docsplit_hf.apps.server.edit_log import EditContent, EditLog, LoggedExample
+from docsplit_hf.apps.server.editing import Editor, EditRequest
 from docsplit_hf.apps.server.errors import Refused
-from docsplit_hf.apps.server.settings import Limits
+from docsplit_hf.apps.server.served_folders import Encoders, ServedFolder
+from docsplit_hf.apps.server.settings import ServerLimits
 
 from .full_disk import filled, largest_file, small_disk
 
-ADDED = Changes([NewExample("A new text of the river.", None, "river", "late")], {}, [])
+ADDED = EditContent("examples", (LoggedExample("late", "A new text of the river.", None, "river"),))
 REQUEST = EditRequest("anna", "key", "digest")
 
 
@@ -25,7 +24,7 @@ def open_editor():
     opened = []
 
     def open_editor_of(folder):
-        opened.append(Editor(Classifier("subjects", folder, Encoders()), Limits()))
+        opened.append(Editor(ServedFolder("subjects", folder, Encoders()), ServerLimits()))
         return opened[-1]
 
     yield open_editor_of
@@ -45,12 +44,12 @@ def test_an_edit_that_could_not_be_saved_is_not_made_later(folder, open_editor):
     editor = open_editor(folder)
     before = ids_in(folder)
     with largest_file(600), pytest.raises(OSError, match="too large"):  # the log has room, the classifier has not
-        editor.change(ADDED, REQUEST)
+        editor.change(ADDED, None, REQUEST)
     assert (folder / "edits.jsonl").read_bytes() == b""
     editor.close()
     reopened = open_editor(folder)
     assert ids_in(folder) == before
-    assert reopened.change(ADDED, REQUEST)["ids"] == ["late"]
+    assert reopened.change(ADDED, None, REQUEST)["ids"] == ["late"]
     assert ids_in(folder) == [*before, "late"]
 
 
@@ -62,10 +61,10 @@ def test_an_edit_that_was_saved_and_not_acknowledged_is_made_once(folder, open_e
     editor = open_editor(folder)
     before = ids_in(folder)
     with largest_file(log.path.stat().st_size + 400), pytest.raises(OSError, match="File too large"):
-        editor.change(ADDED, REQUEST)
+        editor.change(ADDED, None, REQUEST)
     assert ids_in(folder) == [*before, "late"]
     assert steps_in(folder) == ["begun", "done", "begun"]
-    assert editor.change(ADDED, REQUEST)["repeated"]
+    assert editor.change(ADDED, None, REQUEST)["repeated"]
     assert ids_in(folder) == [*before, "late"]
     assert editor.classifier.state.pipe.datastore.ids[-1] == "late"
 
@@ -75,17 +74,17 @@ def test_edits_on_a_full_disk(fitted_folder, tmp_path, open_editor):
         folder = shutil.copytree(fitted_folder, disk / "subjects")
         before = ids_in(folder)
         editor = open_editor(folder)
-        changes = Changes([NewExample("A text of the river. " * 500, None, "river", "late")], {}, [])
+        changes = EditContent("examples", (LoggedExample("late", "A text of the river. " * 500, None, "river"),))
         with filled(disk):
             for _ in range(3):
                 with pytest.raises(OSError, match="No space left"):
-                    editor.change(changes, REQUEST)
+                    editor.change(changes, None, REQUEST)
             assert (folder / "edits.jsonl").read_bytes() == b""
             editor.close()
             open_editor(folder).close()
         again = open_editor(folder)
         assert ids_in(folder) == before
-        assert again.change(changes, REQUEST)["ids"] == ["late"]
+        assert again.change(changes, None, REQUEST)["ids"] == ["late"]
         again.close()
         assert ids_in(folder) == [*before, "late"]
         assert steps_in(folder) == ["begun", "done"]
@@ -94,8 +93,8 @@ def test_edits_on_a_full_disk(fitted_folder, tmp_path, open_editor):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (EditContent("examples", relabeled=(("0", "nowhere"),)), "nowhere"),
-        (EditContent("examples", relabeled=(("0", ["river", "engine"]),)), ""),
+        (EditContent("examples", relabeled={"0": "nowhere"}), "nowhere"),
+        (EditContent("examples", relabeled={"0": ["river", "engine"]}), ""),
         (EditContent("examples", removed=tuple(str(number) for number in range(36))), "the last one is not removed"),
     ],
     ids=["no such label", "another kind of labels", "nothing would be left"],
@@ -110,7 +109,7 @@ def test_an_interrupted_edit_that_no_longer_fits_is_set_aside(content, reason, f
     refused = json.loads((folder / "edits.jsonl").read_text().splitlines()[1])
     assert refused["step"] == "refused" and reason in refused["reason"]
     assert ids_in(folder) == before
-    assert editor.change(ADDED, REQUEST)["ids"] == ["late"]
+    assert editor.change(ADDED, None, REQUEST)["ids"] == ["late"]
 
 
 def test_an_interrupted_edit_waits_until_there_is_room(folder, open_editor, caplog):
@@ -121,7 +120,7 @@ def test_an_interrupted_edit_waits_until_there_is_room(folder, open_editor, capl
         editor = open_editor(folder)
     assert "is finished before the next edit" in caplog.text
     assert "0" in ids_in(folder)
-    editor.change(ADDED, REQUEST)
+    editor.change(ADDED, None, REQUEST)
     assert "0" not in ids_in(folder)
     assert steps_in(folder) == ["begun", "done"] * 2
 
@@ -132,23 +131,23 @@ def test_nothing_is_made_where_a_folder_was(folder, open_editor):
     for left in (lambda: None, folder.mkdir):  # an empty folder, as where a disk was mounted
         left()
         with pytest.raises(Refused, match="is not in its place"):
-            editor.change(ADDED, REQUEST)
+            editor.change(ADDED, None, REQUEST)
         assert not folder.exists() or not list(folder.iterdir())
     folder.rmdir()
     assert (aside / "edits.jsonl").read_bytes() == b""
     aside.rename(folder)
-    assert editor.change(ADDED, REQUEST)["ids"] == ["late"]
+    assert editor.change(ADDED, None, REQUEST)["ids"] == ["late"]
 
 
 def test_a_folder_that_takes_the_place_of_another_gets_its_edits(folder, open_editor):
     new = shutil.copytree(folder, folder.with_name("new"))
     editor = open_editor(folder)
     before = ids_in(folder)
-    editor.change(Changes([], {}, ["0"]), EditRequest("anna", None, "digest"))
+    editor.change(EditContent("examples", removed=("0",)), None, EditRequest("anna", None, "digest"))
     old = folder.rename(folder.with_name("old"))
     new.rename(folder)
     log_before = (old / "edits.jsonl").read_bytes()
-    assert editor.change(ADDED, REQUEST)["ids"] == ["late"]
+    assert editor.change(ADDED, None, REQUEST)["ids"] == ["late"]
     assert ids_in(folder) == [*before, "late"]
     assert ids_in(old) == before[1:]
     assert (old / "edits.jsonl").read_bytes() == log_before
@@ -160,7 +159,7 @@ def test_an_equal_folder_is_another_one(folder, open_editor):
     editor = open_editor(folder)
     old = folder.rename(folder.with_name("old"))
     shutil.copytree(old, folder)
-    assert editor.change(ADDED, REQUEST)["ids"] == ["late"]
+    assert editor.change(ADDED, None, REQUEST)["ids"] == ["late"]
     assert "late" in ids_in(folder)
     assert "late" not in ids_in(old)
     assert (old / "edits.jsonl").read_bytes() == b""

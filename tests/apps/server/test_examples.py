@@ -7,7 +7,7 @@ from pathlib import Path
 
 from docsplit_hf.apps.cli.serve import make_parser
 
-FOLDER = Path(__file__).parents[2] / "examples" / "serving"
+FOLDER = Path(__file__).parents[3] / "examples" / "serving"
 
 
 def test_container_file():

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docsplit_hf.apps.server.metrics import FEWEST_DRIFT_TEXTS, Metrics, RecentTexts
@@ -21,9 +22,10 @@ def samples(content):
 
 def test_counts():
     metrics = Metrics(BATCHER)
-    metrics.count_request("/v1/classify", 200, 0.01)
+    metrics.requests.labels("/v1/classify", 200).inc()
+    metrics.seconds.labels("/v1/classify").observe(0.01)
     metrics.count_rejections("a", [True, False, False, False])
-    found = samples(metrics.exposition())
+    found = samples(generate_latest(metrics.registry))
     assert found["docsplit_requests_total", ("path", "/v1/classify"), ("status", "200")] == 1
     assert found["docsplit_rejected_share", ("model", "a")] == 0.25
     assert found["docsplit_waiting_tokens",] == 3
@@ -32,19 +34,19 @@ def test_counts():
 
 
 def test_drift_is_that_of_the_last_texts(loaded):
-    classifier = SimpleNamespace(
-        name="a", state=SimpleNamespace(pipe=loaded, is_fitted=True), without_paths=lambda text: text
-    )
+    state = SimpleNamespace(pipe=loaded, datastore=loaded.datastore)
+    classifier = SimpleNamespace(name="a", state=state, without_paths=lambda text: text)
     metrics = Metrics(BATCHER)
     recent = RecentTexts(most=40)
     texts = [make_text(number, sentences=3) for number in range(500, 560)]
     recent.add(texts[: FEWEST_DRIFT_TEXTS - 1], [None] * (FEWEST_DRIFT_TEXTS - 1))
     recent.measure(classifier, metrics, 0.5)
-    assert not any(name.startswith("docsplit_drift") for name, *_ in samples(metrics.exposition()))  # too few texts
+    found = samples(generate_latest(metrics.registry))
+    assert not any(name.startswith("docsplit_drift") for name, *_ in found)  # too few texts
     recent.add(texts, [None] * len(texts))
     recent.measure(classifier, metrics, 0.5)
     report = loaded.measure_drift(texts[-40:], reject=0.5)
-    found = samples(metrics.exposition())
+    found = samples(generate_latest(metrics.registry))
     assert found["docsplit_drift_texts", ("model", "a")] == 40
     for measure in ("closeness", "novelty", "unknown_words"):
         change = report.drift[measure]

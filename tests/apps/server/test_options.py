@@ -5,18 +5,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from docsplit_hf.apps.server.bodies import options_of, parsed_json
+from docsplit_hf.apps.server.bodies import call_options_of, parsed_json
 from docsplit_hf.apps.server.errors import Refused
 from docsplit_hf.apps.server.schemas import ClassifyLine, ClassifyRequest, ExamplesRequest
-from docsplit_hf.apps.server.settings import AnswerSettings, ServerSettings
+from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.fitting.rejection import RejectionLimits
 
 OFF = {"explain": False, "return_novelty": False, "return_read": False}
 
 
 def options(given, **answers):
-    server = SimpleNamespace(settings=ServerSettings(answers=AnswerSettings(**answers)))
-    return options_of(ClassifyRequest(text="a", **given), server)
+    server = SimpleNamespace(settings=ServerSettings(**answers))
+    return call_options_of(ClassifyRequest(text="a", **given), server)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_numbers_that_are_no_fraction_are_refused_in_our_words(name, number):
     body = json.dumps({"text": "a", **others})[:-1] + f', "{name}": {number}}}'
     server = SimpleNamespace(settings=ServerSettings())
     with pytest.raises(Refused, match=f"{name} must be .* got {float(number)}"):
-        options_of(parsed_json(body.encode(), ClassifyRequest), server)
+        call_options_of(parsed_json(body.encode(), ClassifyRequest), server)
 
 
 @pytest.mark.parametrize(

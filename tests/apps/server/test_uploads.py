@@ -13,9 +13,8 @@ from starlette.datastructures import FormData, UploadFile
 from docsplit_hf.apps.server import uploads
 from docsplit_hf.apps.server.access import Access, Tokens
 from docsplit_hf.apps.server.app import make_app
-from docsplit_hf.apps.server.batching import Batcher
-from docsplit_hf.apps.server.classifiers import Classifier, Encoders
 from docsplit_hf.apps.server.errors import Refused
+from docsplit_hf.apps.server.served_folders import Encoders, ServedFolder
 from docsplit_hf.apps.server.server import Server
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.apps.server.uploads import text_of_upload, upload_of
@@ -92,10 +91,9 @@ def test_a_scan_beside_a_file_that_is_read(shared_server, loaded):
 def test_files_that_are_read_slowly_hold_up_no_texts(fitted_folder, monkeypatch):
     """More files than there are threads wait for their reader, and a request with many texts is answered."""
     is_released = threading.Event()
-    settings = ServerSettings()
-    tokens = Access(Tokens([]), Tokens([]))
-    classifiers = {"subjects": Classifier("subjects", fitted_folder, Encoders())}
-    server = Server(classifiers, settings, tokens, Batcher(settings.batching, settings.limits))
+    tokens = Access(Tokens({}), Tokens({}))
+    classifiers = {"subjects": ServedFolder("subjects", fitted_folder, Encoders())}
+    server = Server(classifiers, ServerSettings(), tokens)
 
     def read_file(path):
         assert is_released.wait(timeout=120)

@@ -8,7 +8,7 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.row_table import origins_of
-from docsplit_hf.connectors.milvus.rows import CollectionDescription, to_rows, to_snapshot, to_texts
+from docsplit_hf.connectors.milvus.rows import CollectionDescription, to_rows, to_snapshot
 from docsplit_hf.reading.files.places import Place
 from docsplit_hf.reading.origins import Origin
 from docsplit_hf.storage.manifest import DatastoreError
@@ -90,6 +90,6 @@ def test_rows_of_a_collection_keep_origins():
     description = CollectionDescription(3, ("x", "y"), False, None)
     rows, rest = to_rows(snapshot, "examples", 0)
     assert origins_of(to_snapshot([*rows, *rest], description).rows) == ORIGINS
-    assert to_texts([*rows, *rest], description).texts == TEXTS
+    assert to_snapshot([*rows, *rest], description).first(3).texts == TEXTS
     rows, rest = to_rows(snapshot.documents, "documents", 0)
     assert origins_of(to_snapshot([*rows, *rest], description, labeled=False).rows) == ORIGINS

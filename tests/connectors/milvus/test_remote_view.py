@@ -42,7 +42,7 @@ def test_fitted_answers_are_those_of_a_local_store_and_fetch_no_other_rows(
     for pipe in (local, remote):
         pipe.fit(show_progress=False)
     other = folder.connect(remote.datastore)
-    monkeypatch.setattr(RemoteDatastore, "_whole_copy", fail)
+    monkeypatch.setattr(RemoteDatastore, "_fetch_all", fail)
     queries = [*texts[30:], *documents[:3], "the", "?"]
     assert answers(remote, queries) == answers(local, queries)
     key = np.ones((1, local.datastore.dimension), np.float32)
@@ -84,7 +84,7 @@ def test_the_first_examples_are_those_of_all_rows_without_parts(milvus):
         part = slice(start, start + 10)
         datastore.add(np.eye(8)[np.arange(10) % 8], ["fruit", "mineral"] * 5, texts[part], ids=ids[part])
     rows = list(datastore._collection.rows("rest", ["pk"]))
-    with datastore._changing(lambda copy: None):
+    with datastore._changing():
         datastore._collection.delete([rows[0]["pk"]])
     whole = datastore.snapshot
     assert len(whole.keys) == 29

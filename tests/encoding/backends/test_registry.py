@@ -33,3 +33,8 @@ def test_a_precision_that_a_backend_lacks_is_refused(toy):
         BackendOptions("toy", "int8")
     with pytest.raises(ValueError, match="backend must be one of 'torch', 'openvino', 'toy', got 'onnx'"):
         BackendOptions("onnx")
+
+
+def test_without_a_name_the_first_backend_with_the_precision_computes(toy):
+    names = [BackendOptions(precision=precision).name for precision in (None, "float32", "bfloat16", "int8")]
+    assert names == ["torch", "torch", "torch", "openvino"]

@@ -8,14 +8,15 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Message
 
 from ....classifier.file_inputs import with_unreadable
 from ....reading.files.failures import FailedFile, UnreadableFile
 from ..batching import ReadTexts
-from ..bodies import options_of, parsed, parsed_json
-from ..body_limits import STREAMED
+from ..bodies import call_options_of, parsed, parsed_json
+from ..body_limits import limited_body
 from ..errors import Refused, unprocessable
 from ..schemas import AnswerOptions, ClassifyLine, ClassifyRequest
 from ..server import Server
@@ -24,22 +25,23 @@ from ..uploads import UPLOADED, FileOfText, text_of_upload, upload_of
 from .documented import documented
 
 CLASSIFY = "/v1/classify"
+STREAMED = "application/x-ndjson"
 STREAM_AHEAD = 64  # lines that are read while earlier ones are computed
 
 
 def add_classify(app: FastAPI, server: Server) -> None:
     """Add the address of answers."""
+    for_readers = [Depends(server.access.check_reader)]
 
-    @app.post(CLASSIFY, tags=["answers"], openapi_extra=documented(ClassifyRequest))
+    @app.post(CLASSIFY, tags=["answers"], dependencies=for_readers, openapi_extra=documented(ClassifyRequest))
     async def classify(request: Request) -> Response:
         """Classify texts. As application/x-ndjson, lines of {"text": ...} are answered while they arrive; options are \
 then in the query. As multipart/form-data, files are read; one that cannot be read gets the reason as its answer."""
-        server.access.check_reader(request)
         if request.headers.get("content-type", "").startswith(STREAMED):
             return await _classify_stream(request, server)
         if request.headers.get("content-type", "").startswith(UPLOADED):
             return await _classify_files(request, server)
-        body = await parsed(request, ClassifyRequest)
+        body = await parsed(request, ClassifyRequest, server)
         if (body.text is None) == (body.texts is None):
             raise unprocessable("Give either text or texts.", "texts")
         given = [body.text] if body.texts is None else body.texts
@@ -49,7 +51,7 @@ then in the query. As multipart/form-data, files are read; one that cannot be re
         if not texts:
             content = {"model": classifier.name, "version": classifier.state.version, "answers": []}
             return JSONResponse(content)
-        state, results = await server.read(classifier, texts, pairs, options_of(body, server))
+        state, results = await server.read(classifier, texts, pairs, call_options_of(body, server), request=request)
         answers = await asyncio.to_thread(_answers, results) if len(texts) > 100 else _answers(results)
         tokens = sum(result.token_count for result in results)
         return JSONResponse(
@@ -64,26 +66,28 @@ then in the query. As multipart/form-data, files are read; one that cannot be re
 
 def _answers(results: list[ReadTexts]) -> list[Any]:
     """The answers to all texts of a request."""
-    answers = []
-    for result in results:
-        for row in range(len(result.embedded.retrieval_embeddings)):
-            answers.append(result.predicted.answer(result.first_row + row))
-    return answers
+    return [result.predicted.answer(result.first_row + row) for result in results for row in range(result.text_count)]
 
 
 async def _classify_files(request: Request, server: Server) -> Response:
     """Answer uploaded files; options are further fields of the form."""
     loop = asyncio.get_running_loop()
-    async with request.form(max_files=server.settings.limits.files, max_fields=50) as form:
+    limits = server.settings.limits
+    body = await limited_body(request, limits, limits.file_megabytes)
+
+    async def replay() -> Message:
+        return {"type": "http.request", "body": body}
+
+    async with Request(request.scope, replay).form(max_files=limits.files, max_fields=50) as form:
         upload = upload_of(form)
-        options = options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
+        options = call_options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
         classifier = server.classifier(upload.model)
         read = [await loop.run_in_executor(server.file_threads, text_of_upload, file) for file in upload.files]
     texts = [one.text for one in read if isinstance(one, FileOfText)]
     if not texts:
         sentences = [str(UnreadableFile(*one)) for one in read]
         raise unprocessable(" ".join(sentences), "file", "unreadable_file")
-    state, results = await server.read(classifier, texts, [None] * len(texts), options)
+    state, results = await server.read(classifier, texts, [None] * len(texts), options, request=request)
     content = {
         "model": classifier.name,
         "version": state.version,
@@ -97,7 +101,7 @@ async def _classify_stream(request: Request, server: Server) -> Response:
     """Answer lines of JSON by lines of JSON, in their order."""
     query = dict(request.query_params)
     name = query.pop("model", None)
-    options = options_of(parsed_json(json.dumps(_typed(query)).encode(), AnswerOptions), server)
+    options = call_options_of(parsed_json(json.dumps(_typed(query)).encode(), AnswerOptions), server)
     classifier = server.classifier(name)
     state = classifier.state  # of all answers of a stream
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from pydantic import ValidationError
 from starlette.responses import JSONResponse, Response
 
-from ....classifier.call_options import CallOptions
+from ....content_hash import sha256_of_json
+from ..batching import ReadTexts
 from ..bodies import parsed
-from ..classifiers import Classifier, State
 from ..decisions import (
     Labels,
-    LabelScores,
     Question,
     openai_answer,
     openai_question,
@@ -30,26 +29,25 @@ from .documented import documented
 
 def add_decisions(app: FastAPI, server: Server) -> None:
     """Add the addresses of typed questions."""
+    for_readers = [Depends(server.access.check_reader)]
 
-    @app.post("/v1/systemone", tags=["decisions"], openapi_extra=documented(SystemOneRequest))
+    @app.post("/v1/systemone", tags=["decisions"], dependencies=for_readers, openapi_extra=documented(SystemOneRequest))
     async def system_one(request: Request) -> Response:
         """Answer typed questions about a state: choice among labels, and noul, whether it has one label."""
-        server.access.check_reader(request)
-        body = await parsed(request, SystemOneRequest)
-        return await _answer_system_one(body, server)
+        body = await parsed(request, SystemOneRequest, server)
+        return await _answer_system_one(request, body, server)
 
-    @app.post("/v1/decisions", tags=["decisions"], openapi_extra=documented(DecisionsRequest))
+    @app.post("/v1/decisions", tags=["decisions"], dependencies=for_readers, openapi_extra=documented(DecisionsRequest))
     async def decisions(request: Request) -> Response:
         """Answer typed questions about an input, as OpenAI's Decisions; a rejected text gets refusals."""
-        server.access.check_reader(request)
-        body = await parsed(request, DecisionsRequest)
+        body = await parsed(request, DecisionsRequest, server)
         _check_question_count(len(body.questions), server)
         classifier = server.classifier(body.model)
         state = classifier.state
         labels = server.labels(state)
         questions = [openai_question(number, given, labels) for number, given in enumerate(body.questions)]
-        options = _decision_options(server, body.x_reject)
-        _, results = await server.read(classifier, [text_of_input(body)], [None], options, state)
+        options = server.decision_options(body.x_reject)
+        _, results = await server.read(classifier, [text_of_input(body)], [None], options, state, request)
         scores = server.label_scores(results[0], 0)
         tokens = results[0].token_count
         return JSONResponse(
@@ -69,13 +67,6 @@ def add_decisions(app: FastAPI, server: Server) -> None:
                 "x_version": state.version,
             }
         )
-
-
-def _decision_options(server: Server, reject: float | None) -> CallOptions:
-    try:
-        return server.decision_options(reject)
-    except ValueError as error:
-        raise unprocessable(str(error), "x_reject") from None
 
 
 def _check_question_count(count: int, server: Server) -> None:
@@ -101,24 +92,64 @@ def _is_batch(state: Any) -> bool:
     )
 
 
-async def _answer_system_one(body: SystemOneRequest, server: Server) -> Response:
+async def _answer_system_one(request: Request, body: SystemOneRequest, server: Server) -> Response:
+    """Answer questions about a state, or Avrik's batch: texts with ids, each with questions of its own or of all."""
     classifier = server.classifier(body.model)
     state = classifier.state
-    options = _decision_options(server, body.x_reject)
-    if _is_batch(body.state):
-        return await _answer_batch(body, server, classifier, state, options)
-    questions = _system_one_questions(body.questions, server.labels(state), server)
-    _, results = await server.read(classifier, [text_of_state(body.state)], [None], options, state)
-    scores = server.label_scores(results[0], 0)
-    tokens = results[0].token_count
-    content = {
-        "model": classifier.name,
-        "answers": {question.name: system_one_answer(question, scores) for question in questions},
-        "usage": {"input_tokens": tokens, "output_tokens": 0},
-        "audit": _audit_fields(classifier, state, [tokens] * len(questions)),
-        "x_version": state.version,
-    }
-    return JSONResponse(content)
+    options = server.decision_options(body.x_reject)
+    is_batch = _is_batch(body.state)
+    items = body.state if is_batch else [{"text": text_of_state(body.state)}]
+    asked = [_questions_of_item(item, body, server.labels(state), server) for item in items]
+    if not is_batch and isinstance(asked[0], Refused):
+        raise asked[0]
+    texts = [item["text"] for item, questions in zip(items, asked, strict=True) if not isinstance(questions, Refused)]
+    results: list[ReadTexts] = []
+    if texts:
+        _, results = await server.read(classifier, texts, [None] * len(texts), options, state, request)
+    scores = iter([server.label_scores(result, row) for result in results for row in range(result.text_count)])
+    tokens = sum(result.token_count for result in results)
+    answers: list[dict[str, Any]] = []
+    for questions in asked:
+        if isinstance(questions, Refused):
+            error = {"code": questions.code, "message": questions.message, "field": questions.field}
+            answers.append({"error": error})
+        else:
+            found = next(scores)
+            answers.append({"answers": {question.name: system_one_answer(question, found) for question in questions}})
+    if is_batch:
+        content = {"results": [{"id": item["id"], **answer} for item, answer in zip(items, answers, strict=True)]}
+    else:
+        content = answers[0]
+    return JSONResponse(
+        {
+            "model": classifier.name,
+            **content,
+            "usage": {"input_tokens": tokens, "output_tokens": 0},
+            "audit": {  # what Avrik's client requires: what the answers were made by
+                "model_hash": sha256_of_json(state.weights),
+                "calibration_version": state.version,
+                "prompt_template_sha256": [],
+                "allowed_token_set_hash": [],
+                "input_tokens": [tokens] * (1 if is_batch else len(asked[0])),
+                "backend": "docsplit_hf",
+                "precision": classifier.precision,
+            },
+            "x_version": state.version,
+        }
+    )
+
+
+def _questions_of_item(
+    item: dict[str, Any], body: SystemOneRequest, labels: Labels, server: Server
+) -> list[Question] | Refused:
+    """The questions about a text, its own or those of all; or the reason for which it has no answer."""
+    try:
+        own = item.get("questions")
+        asked = body.questions if own is None else _parsed_questions(own)
+        text_of_state(item["text"])
+        return _system_one_questions(asked, labels, server)
+    except Refused as refused:
+        return refused
 
 
 def _system_one_questions(given: dict[str, SystemOneQuestion] | None, labels: Labels, server: Server) -> list[Question]:
@@ -130,65 +161,8 @@ def _system_one_questions(given: dict[str, SystemOneQuestion] | None, labels: La
     return [system_one_question(name, question, labels) for name, question in given.items()]
 
 
-async def _answer_batch(
-    body: SystemOneRequest, server: Server, classifier: Classifier, state: State, options: CallOptions
-) -> Response:
-    """Answer Avrik's batch: texts with ids, each with questions of its own or those of all."""
-    labels = server.labels(state)
-    questions: list[list[Question] | Refused] = []
-    for item in body.state:
-        try:
-            own = item.get("questions")
-            asked = body.questions if own is None else _questions_of_item(own)
-            text_of_state(item["text"])
-            questions.append(_system_one_questions(asked, labels, server))
-        except Refused as refused:
-            questions.append(refused)
-    answered = [number for number, asked in enumerate(questions) if not isinstance(asked, Refused)]
-    scores: dict[int, LabelScores] = {}
-    tokens = 0
-    if answered:
-        texts = [body.state[number]["text"] for number in answered]
-        _, results = await server.read(classifier, texts, [None] * len(texts), options, state)
-        rows = [(result, row) for result in results for row in range(len(result.embedded.retrieval_embeddings))]
-        scores = {
-            number: server.label_scores(result, row) for number, (result, row) in zip(answered, rows, strict=True)
-        }
-        tokens = sum(result.token_count for result in results)
-    answers = []
-    for number, asked in enumerate(questions):
-        row_id = body.state[number]["id"]
-        if isinstance(asked, Refused):
-            error = {"code": asked.code, "message": asked.message, "field": asked.field}
-            answers.append({"id": row_id, "error": error})
-        else:
-            own_answers = {question.name: system_one_answer(question, scores[number]) for question in asked}
-            answers.append({"id": row_id, "answers": own_answers})
-    content = {
-        "model": classifier.name,
-        "results": answers,
-        "usage": {"input_tokens": tokens, "output_tokens": 0},
-        "audit": _audit_fields(classifier, state, [tokens]),
-        "x_version": state.version,
-    }
-    return JSONResponse(content)
-
-
-def _questions_of_item(given: Any) -> dict[str, SystemOneQuestion]:
+def _parsed_questions(given: Any) -> dict[str, SystemOneQuestion]:
     try:
         return {name: SystemOneQuestion.model_validate(question) for name, question in given.items()}
     except (ValidationError, AttributeError):
         raise unprocessable("The questions of a text are not questions.", "questions") from None
-
-
-def _audit_fields(classifier: Classifier, state: State, tokens: list[int]) -> dict[str, Any]:
-    """What Avrik's client requires: what the answers were made by."""
-    return {
-        "model_hash": state.weights_sha256,
-        "calibration_version": state.version,
-        "prompt_template_sha256": [],
-        "allowed_token_set_hash": [],
-        "input_tokens": tokens,
-        "backend": "docsplit_hf",
-        "precision": classifier.precision,
-    }

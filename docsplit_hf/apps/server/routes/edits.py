@@ -6,18 +6,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
+from ....content_hash import sha256_of_json
 from ..bodies import parsed
-from ..classifiers import Classifier
-from ..editing import Changes, Editor, NewExample, digest_of
-from ..editing import Request as EditRequest
+from ..edit_log import EditContent, LoggedExample
+from ..editing import EditRequest
 from ..errors import BAD_REQUEST, UNAVAILABLE, Refused, unprocessable
 from ..schemas import ExamplesRequest, FitRequest
+from ..served_folders import ServedFolder
 from ..server import Server
 from .documented import documented
 
@@ -28,20 +28,20 @@ LONGEST_KEY = 200  # characters of an Idempotency-Key
 
 def add_edits(app: FastAPI, server: Server) -> None:
     """Add the addresses for editors."""
+    for_editors = [Depends(server.access.editor)]
 
-    async def edit(request: Request, body: Any, kind: str, change: Callable[..., Any], *arguments: Any) -> Response:
-        """Run a change for the editor who sends a request."""
-        who = server.access.editor(request)
+    async def edit(request: Request, body: Any, content: EditContent, class_proportions: Any = None) -> Response:
+        """Make an edit for the editor who sends a request."""
+        who = await server.access.editor(request)
         classifier = server.classifier(body.model)
         key = request.headers.get("idempotency-key")
         if key is not None and not 0 < len(key) <= LONGEST_KEY:
             raise Refused(BAD_REQUEST, "bad_key", f"Idempotency-Key must have 1 to {LONGEST_KEY} characters.")
-        edit_request = EditRequest(who, key, digest_of(body.model_dump(mode="json")))
+        edit_request = EditRequest(who, key, sha256_of_json(body.model_dump(mode="json")))
         editor = server.editors[classifier.name]
         try:
-            run = partial(change, editor, *arguments, edit_request)
-            # A client that goes ends its request, but not an edit that has begun.
-            answer = await asyncio.shield(asyncio.wrap_future(editor.run(run)))
+            changing = editor.run(editor.change, content, class_proportions, edit_request)
+            answer = await asyncio.wrap_future(changing)
         except (ValueError, TypeError) as error:
             raise unprocessable(classifier.without_paths(str(error))) from error
         except OSError as error:  # such as a full disk
@@ -49,42 +49,37 @@ def add_edits(app: FastAPI, server: Server) -> None:
             message = "The edit could not be saved, and the server's log says why: send it again, with the same key."
             raise Refused(UNAVAILABLE, "not_saved", message) from error
         if "repeated" not in answer:
-            server.metrics.edits.labels(classifier.name, kind).inc()
+            server.metrics.edits.labels(classifier.name, content.kind).inc()
         return JSONResponse({"model": classifier.name, **answer})
 
-    @app.post("/v1/examples", tags=["edits"], openapi_extra=documented(ExamplesRequest))
+    @app.post("/v1/examples", tags=["edits"], dependencies=for_editors, openapi_extra=documented(ExamplesRequest))
     async def examples(request: Request) -> Response:
         """Add, relabel and remove examples, all of it or nothing. With the header Idempotency-Key, a repeated request \
 changes nothing and gets the same answer."""
-        server.access.editor(request)
-        body = await parsed(request, ExamplesRequest)
-        changes = _changes(body, server)
-        return await edit(request, body, "examples", Editor.change, changes)
+        body = await parsed(request, ExamplesRequest, server)
+        return await edit(request, body, _changes(body, server))
 
-    @app.post("/v1/fit", tags=["edits"], openapi_extra=documented(FitRequest))
+    @app.post("/v1/fit", tags=["edits"], dependencies=for_editors, openapi_extra=documented(FitRequest))
     async def fit(request: Request) -> Response:
         """Fit the experts on the present examples; until it is done, the old ones answer."""
-        server.access.editor(request)
-        body = await parsed(request, FitRequest)
-        return await edit(request, body, "fit", Editor.fit, body.class_proportions)
+        body = await parsed(request, FitRequest, server)
+        return await edit(request, body, EditContent("fit"), body.class_proportions)
 
-    @app.get("/v1/suggest", tags=["edits"])
-    async def suggest(request: Request, model: str | None = None, n: int = 10) -> Response:
+    @app.get("/v1/suggest", tags=["edits"], dependencies=for_editors)
+    async def suggest(model: str | None = None, n: int = 10) -> Response:
         """The documents whose labels would help most."""
-        server.access.editor(request)
         classifier = server.classifier(model)
         if not 1 <= n <= server.settings.limits.texts:
             raise unprocessable(f"n must be from 1 to {server.settings.limits.texts}.", "n")
         return await inspect(classifier, lambda pipe: {"suggestions": pipe.suggest(n, again=True)})
 
-    @app.get("/v1/audit", tags=["edits"])
-    async def audit(request: Request, model: str | None = None) -> Response:
+    @app.get("/v1/audit", tags=["edits"], dependencies=for_editors)
+    async def audit(model: str | None = None) -> Response:
         """Labels that look wrong, near-duplicates and outliers among the examples."""
-        server.access.editor(request)
         classifier = server.classifier(model)
         return await inspect(classifier, lambda pipe: {"audit": asdict(pipe.audit(show_progress=False))})
 
-    async def inspect(classifier: Classifier, look: Callable[[Any], dict[str, Any]]) -> Response:
+    async def inspect(classifier: ServedFolder, look: Callable[[Any], dict[str, Any]]) -> Response:
         """Look at one state of a classifier, after the edits under way."""
         editor = server.editors[classifier.name]
         try:
@@ -94,7 +89,7 @@ changes nothing and gets the same answer."""
         return JSONResponse({"model": classifier.name, "version": version, **found})
 
 
-def _changes(body: ExamplesRequest, server: Server) -> Changes:
+def _changes(body: ExamplesRequest, server: Server) -> EditContent:
     """The changes that a request asks for, within the limits."""
     limits = server.settings.limits
     if not (body.add or body.relabel or body.remove):
@@ -104,13 +99,8 @@ def _changes(body: ExamplesRequest, server: Server) -> Changes:
     server.check_texts([example.text for example in body.add], [example.text_pair for example in body.add])
     for label in [*(example.label for example in body.add), *body.relabel.values()]:
         _check_label(label, server)
-    add = [NewExample(example.text, example.text_pair, _plain(example.label), example.id) for example in body.add]
-    relabel = {row_id: _plain(label) for row_id, label in body.relabel.items()}
-    return Changes(add, relabel, list(body.remove))
-
-
-def _plain(label: str | list[str]) -> str | list[str]:
-    return label if isinstance(label, str) else list(label)
+    added = tuple(LoggedExample(**example.model_dump()) for example in body.add)
+    return EditContent("examples", added, body.relabel, tuple(body.remove))
 
 
 def _check_label(label: str | list[str], server: Server) -> None:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import numpy as np
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
 from ..bodies import parsed
-from ..classifiers import State
 from ..errors import unprocessable
 from ..schemas import EmbeddingsRequest
+from ..served_folders import State
 from ..server import Server
 from .documented import documented
 
 
 def add_embeddings(app: FastAPI, server: Server) -> None:
     """Add the address of embeddings."""
+    for_readers = [Depends(server.access.check_reader)]
 
-    @app.post("/v1/embeddings", tags=["answers"], openapi_extra=documented(EmbeddingsRequest))
+    @app.post("/v1/embeddings", tags=["answers"], dependencies=for_readers, openapi_extra=documented(EmbeddingsRequest))
     async def embeddings(request: Request) -> Response:
         """Embed texts by the encoder of a classifier; embeddings have norm 1."""
-        server.access.check_reader(request)
-        body = await parsed(request, EmbeddingsRequest)
+        body = await parsed(request, EmbeddingsRequest, server)
         texts = [body.input] if isinstance(body.input, str) else body.input
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
             raise unprocessable("input must be a text or a list of texts: lists of tokens are not taken.", "input")
@@ -31,13 +32,13 @@ def add_embeddings(app: FastAPI, server: Server) -> None:
             raise unprocessable("input has an empty text.", "input", "empty")
         classifier = server.classifier(body.model)
         _check_dimensions(body.dimensions, classifier.state)
-        state, results = await server.read(classifier, texts, [None] * len(texts), None)
+        state, results = await server.read(classifier, texts, [None] * len(texts), None, request=request)
         vectors = np.concatenate([result.embedded.retrieval_embeddings for result in results])
         vectors = _normalized(vectors[:, : body.dimensions])
-        data = [
-            {"object": "embedding", "index": row, "embedding": _encoded(vector, body.encoding_format)}
-            for row, vector in enumerate(vectors)
-        ]
+        encoded: list[Any] = vectors.tolist()
+        if body.encoding_format == "base64":
+            encoded = [base64.b64encode(vector.tobytes()).decode() for vector in vectors]
+        data = [{"object": "embedding", "index": row, "embedding": one} for row, one in enumerate(encoded)]
         tokens = sum(result.token_count for result in results)
         return JSONResponse(
             {
@@ -66,7 +67,3 @@ def _check_dimensions(dimensions: int | None, state: State) -> None:
 def _normalized(vectors: np.ndarray) -> np.ndarray:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.maximum(norms, 1e-12)).astype("<f4")
-
-
-def _encoded(vector: np.ndarray, form: str) -> list[float] | str:
-    return base64.b64encode(vector.tobytes()).decode() if form == "base64" else vector.tolist()

@@ -5,16 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI
+from prometheus_client import generate_latest
 from starlette.responses import JSONResponse, Response
 
-from ..classifiers import Classifier
 from ..errors import UNAVAILABLE, Refused
+from ..served_folders import ServedFolder
 from ..server import Server
 
 
 def add_state_routes(app: FastAPI, server: Server) -> None:
     """Add the addresses of models, health, readiness and metrics."""
+    for_readers = [Depends(server.access.check_reader)]
 
     @app.get("/health", tags=["state"])
     async def health() -> dict[str, str]:
@@ -29,41 +31,38 @@ def add_state_routes(app: FastAPI, server: Server) -> None:
         versions = {name: classifier.state.version for name, classifier in server.classifiers.items()}
         return JSONResponse({"status": "ready", "versions": versions})
 
-    @app.get("/metrics", tags=["state"])
-    async def metrics(request: Request) -> Response:
+    @app.get("/metrics", tags=["state"], dependencies=for_readers)
+    async def metrics() -> Response:
         """Counters in Prometheus' format."""
-        server.access.check_reader(request)
-        return Response(server.metrics.exposition(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(generate_latest(server.metrics.registry), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/v1/models", tags=["state"])
-    async def models(request: Request) -> dict[str, Any]:
+    @app.get("/v1/models", tags=["state"], dependencies=for_readers)
+    async def models() -> dict[str, Any]:
         """The classifiers, as OpenAI (data) and TypeSafe (models) list them."""
-        server.access.check_reader(request)
         described = [_described(classifier) for classifier in server.classifiers.values()]
         return {"object": "list", "data": described, "models": described}
 
-    @app.get("/v1/models/{name}", tags=["state"])
-    async def one_model(name: str, request: Request) -> dict[str, Any]:
+    @app.get("/v1/models/{name}", tags=["state"], dependencies=for_readers)
+    async def one_model(name: str) -> dict[str, Any]:
         """One classifier."""
-        server.access.check_reader(request)
         return _described(server.classifier(name))
 
 
-def _described(classifier: Classifier) -> dict[str, Any]:
+def _described(classifier: ServedFolder) -> dict[str, Any]:
     state = classifier.state
     created = classifier.opened_at
-    store = state.pipe.datastore
+    store = state.datastore
     return {
         "id": classifier.name,
         "object": "model",
         "created": int(created),
         "owned_by": "docsplit_hf",
         "name": classifier.name,
-        "description": f"A classifier with {len(state.label_names)} labels, fitted on {len(store):,} examples.",
+        "description": f"A classifier with {len(store.label_names)} labels, fitted on {len(store):,} examples.",
         "release_date": datetime.fromtimestamp(created, UTC).date().isoformat(),
         "x_version": state.version,
-        "x_labels": list(state.label_names),
+        "x_labels": list(store.label_names),
         "x_examples": len(store),
-        "x_fitted": state.is_fitted,
-        "x_multi_label": state.multi_label,
+        "x_fitted": store.fitted is not None,
+        "x_multi_label": store.multi_label,
     }

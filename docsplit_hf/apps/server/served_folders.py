@@ -1,4 +1,4 @@
-"""Classifier: a folder that is served, with one consistent state at a time."""
+"""ServedFolder: a folder that is served, with one consistent state at a time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from ...classifier.pipeline import KNNClassifierPipeline
-from ...content_hash import sha256_of_json
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...storage.classifier_folder import FOLDER
 from ...storage.manifest import MANIFEST, read_manifest
@@ -22,6 +21,8 @@ from ...storage.one_state import read_consistently
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from ...arrays.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -40,15 +41,8 @@ READING_SETTINGS = (
 )
 
 
-class NamedFolder(NamedTuple):
-    """The name of a classifier in requests, and its folder."""
-
-    name: str
-    folder: Path
-
-
-def named_folder(text: str) -> NamedFolder:
-    """Parse ``FOLDER`` or ``NAME=FOLDER``; a folder's own name is the name of its classifier.
+def named_folder(text: str) -> tuple[str, Path]:
+    """Parse ``FOLDER`` or ``NAME=FOLDER`` into the name of a classifier in requests, by default its folder's, and this.
 
     Raises:
         ValueError: If the folder does not exist or holds no classifier, or its name has other characters than letters,
@@ -66,7 +60,7 @@ def named_folder(text: str) -> NamedFolder:
         raise ValueError(f"{folder} holds no classifier with examples: give one that pipe.save_pretrained wrote.")
     if not NAME.fullmatch(name):
         raise ValueError(f"{name!r} cannot be a name in requests: choose one, as in kinds={folder}.")
-    return NamedFolder(name, folder)
+    return name, folder
 
 
 def version_on_disk(folder: Path) -> str:
@@ -93,24 +87,9 @@ class State:
     weights: tuple[str, ...]  # of each file; empty if the datastore names none
 
     @property
-    def weights_sha256(self) -> str:
-        """One SHA-256 of all weights."""
-        return sha256_of_json(self.weights)
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """The names of the labels."""
-        return self.pipe.datastore.label_names
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the experts are fitted."""
-        return self.pipe.datastore.fitted is not None
-
-    @property
-    def multi_label(self) -> bool:
-        """Whether a text may have several labels."""
-        return self.pipe.datastore.multi_label
+    def datastore(self) -> Store:
+        """The examples."""
+        return self.pipe.datastore
 
     def reading_key(self) -> tuple[object, ...]:
         """What texts must have in common to be read together: the encoder and how it is used."""
@@ -135,7 +114,7 @@ class Encoders:
     """The encoders in memory: classifiers with equal weights share one."""
 
     def __init__(self, backend: str | None = None, precision: str | None = None) -> None:
-        self.backend = "openvino" if backend is None and precision == "int8" else backend
+        self.backend = backend
         self.precision = precision
         # An encoder is forgotten with the last classifier that has it, or each replaced folder would leave one.
         self._encoders: WeakValueDictionary[tuple[str, ...], nn.Module] = WeakValueDictionary()
@@ -160,7 +139,7 @@ class Encoders:
         return State(pipe, version_on_disk(folder), weights_on_disk(folder))
 
 
-class Classifier:
+class ServedFolder:
     """A served classifier: its name and folder, and the state that answers come from."""
 
     def __init__(self, name: str, folder: Path, encoders: Encoders) -> None:
@@ -172,7 +151,7 @@ class Classifier:
         self.state = encoders.open(folder)
 
     def __repr__(self) -> str:
-        return f"Classifier({self.name!r})"
+        return f"ServedFolder({self.name!r})"
 
     def is_replaced(self) -> bool:
         """Whether the folder holds another version than the one that is served."""
@@ -195,16 +174,16 @@ class Classifier:
         return message
 
 
-def open_classifiers(texts: Sequence[str], encoders: Encoders) -> dict[str, Classifier]:
+def open_classifiers(texts: Sequence[str], encoders: Encoders) -> dict[str, ServedFolder]:
     """Open the classifiers of a command line, by name.
 
     Raises:
         ValueError: If two have the same name, or one cannot be served.
     """
-    classifiers: dict[str, Classifier] = {}
+    classifiers: dict[str, ServedFolder] = {}
     for text in texts:
         name, folder = named_folder(text)
         if name in classifiers:
             raise ValueError(f"Two classifiers are named {name!r}: name one of them, as in other={folder}.")
-        classifiers[name] = Classifier(name, folder, encoders)
+        classifiers[name] = ServedFolder(name, folder, encoders)
     return classifiers

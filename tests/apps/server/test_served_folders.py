@@ -1,4 +1,4 @@
-"""Classifier: a state has the encoder and the version of one save, and nothing is left of earlier ones."""
+"""ServedFolder: a state has the encoder and the version of one save, and nothing is left of earlier ones."""
 
 import gc
 import weakref
@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import BertModel, pipeline
 
-from docsplit_hf.apps.server import classifiers
-from docsplit_hf.apps.server.classifiers import Classifier, Encoders, version_on_disk
+from docsplit_hf.apps.server import served_folders
+from docsplit_hf.apps.server.served_folders import Encoders, ServedFolder, version_on_disk
 from docsplit_hf.content_hash import sha256_of_file
 
 from .conftest import labels_of
@@ -47,7 +47,7 @@ def test_a_save_while_a_folder_is_opened_mixes_no_encoder_and_no_version(save_cl
             save_classifier(folder, seed=2)
         return version_on_disk(folder)
 
-    monkeypatch.setattr(classifiers, "version_on_disk", save_then_ask)
+    monkeypatch.setattr(served_folders, "version_on_disk", save_then_ask)
     encoders = Encoders()
     served = encoders.open(folder)
     assert len(asked) == 2
@@ -62,8 +62,8 @@ def test_encoders_of_replaced_folders_are_forgotten(save_classifier, tmp_path):
     encoders = Encoders()
     for name, seed in (("served", 0), ("other", 0)):
         save_classifier(tmp_path / name, seed)
-    classifier = Classifier("served", tmp_path / "served", encoders)
-    other = Classifier("other", tmp_path / "other", encoders)
+    classifier = ServedFolder("served", tmp_path / "served", encoders)
+    other = ServedFolder("other", tmp_path / "other", encoders)
     assert classifier.state.pipe.model.encoder is other.state.pipe.model.encoder
     seen = []
     for seed in (1, 2, 3):

@@ -66,7 +66,7 @@ def embed_chunks(
         options: Options of the call; ``long_documents`` is the strategy that made the chunks.
         sizes: The number of dimensions of each output of ``pool_states``.
         pool_states: Computes the outputs, ``(rows, size)`` each, from the states ``(rows, L, H)``, with a row for each
-            embedding, their mask ``(rows, L)``, and the number of leading tokens that are not pooled.
+            embedding, their mask ``(rows, L)``, and the first token of each row that is pooled.
 
     Yields:
         A group of chunks and its outputs, float32 ``(rows, size)`` each, on the CPU.
@@ -113,7 +113,7 @@ def embed_chunks(
             begun.append(group)
             with inference_mode(device, in_bf16):
                 for batch in group.batches:
-                    running.append(_run_batch(encoder, group, batch, settings.prompt_length, pool_states))
+                    running.append(_run_batch(encoder, group, batch, settings.first_pooled, pool_states))
                     if len(running) > most_running:
                         finish_first()
             while begun and not begun[0].unfinished:
@@ -229,7 +229,7 @@ def _run_batch(
     encoder: nn.Module,
     group: _Group,
     batch: _Batch,
-    prompt_length: int,
+    first_pooled: int,
     pool_states: PoolStates,
 ) -> _RunningBatch:
     """Start a batch, and the copy of its outputs to the CPU. A GPU of CUDA computes it later."""
@@ -238,7 +238,7 @@ def _run_batch(
     inputs = {name: tensor.to(device, non_blocking=is_cuda) for name, tensor in batch.inputs.items()}
     chunks = [group.chunks[number] for number in batch.numbers]
     states = run_encoder(encoder, token_count=batch.token_count, **inputs).last_hidden_state
-    part_states, mask, first_pooled = _states_of_parts(states, inputs["attention_mask"], chunks, prompt_length)
+    part_states, mask, first_pooled = _states_of_parts(states, inputs["attention_mask"], chunks, first_pooled)
     pooled = pool_states(part_states, mask, first_pooled)
     values = [output.float() for output in pooled]
     outputs = [output.to("cpu", non_blocking=is_cuda) for output in values]
@@ -437,19 +437,19 @@ class PassagesOfTexts:
 
 
 def _states_of_parts(
-    states: torch.Tensor, attention_mask: torch.Tensor, chunks: Sequence[Chunk], prompt_length: int
+    states: torch.Tensor, attention_mask: torch.Tensor, chunks: Sequence[Chunk], first_pooled: int
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Cut out the states of each part of a chunk that gets its own embedding.
 
-    Returns the states ``(rows, L, H)``, their mask ``(rows, L)``, and the number of leading tokens that are not pooled.
+    Returns the states ``(rows, L, H)``, their mask ``(rows, L)``, and the first token of each row that is pooled.
     """
     if all(chunk.parts is None for chunk in chunks):
-        return states, attention_mask, prompt_length
+        return states, attention_mask, first_pooled
     rows = []
     for row, chunk in zip(states, chunks, strict=True):
         if chunk.parts is None:
             length = len(chunk.input_ids)
-            rows.append(row[min(prompt_length, length - 1) : length])
+            rows.append(row[min(first_pooled, length - 1) : length])
         else:
             rows += [row[start:end] for start, end in chunk.parts[:, :2].tolist()]
     masks = [torch.ones(len(row), dtype=attention_mask.dtype, device=states.device) for row in rows]

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from transformers import CONFIG_MAPPING
 
 REMEDY = "Download or copy the folder again."
+ANOTHER_ENCODER = "take one whose classes are in transformers and sentence-transformers."
 TOKENIZER = "tokenizer.json"
 # JSON files that transformers reads, and the type of their content.
 JSON_FILES = {
@@ -42,7 +44,7 @@ NESTED = ("encoder_config", "text_config", "encoder")  # configurations within a
 
 
 class DamagedFilesError(ValueError):
-    """A file of a checkpoint is damaged, or its content is impossible."""
+    """A file of a checkpoint is damaged, or asks for something that is impossible or not done."""
 
 
 class WeightsSize(NamedTuple):
@@ -66,6 +68,16 @@ def check_folder(folder: str | Path) -> None:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         _check_config(folder / "config.json", config)
         check_sizes(folder / "config.json", config, total)
+
+
+def refuse_own_code(name: str | Path, config: Mapping[str, Any]) -> None:
+    """Refuse a configuration whose model is code in the checkpoint's repository, and not a class of transformers."""
+    model_type = config.get("model_type")
+    if config.get("auto_map") and model_type not in CONFIG_MAPPING:
+        raise DamagedFilesError(
+            f"{name} is of the type {model_type!r}, which is code in its repository (trust_remote_code). "
+            f"docsplit_hf runs no code of a checkpoint: {ANOTHER_ENCODER}"
+        )
 
 
 @contextlib.contextmanager

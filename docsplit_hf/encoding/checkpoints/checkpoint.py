@@ -30,7 +30,14 @@ from ...reading.sources import refuse_mistyped_path
 from ...storage.atomic_replacement import valid_folder
 from ...storage.inside_folder import write_file
 from ...storage.one_state import FolderState, read_consistently
-from .checked_files import REMEDY, DamagedFilesError, check_folder, check_sizes, errors_name_config
+from .checked_files import (
+    REMEDY,
+    DamagedFilesError,
+    check_folder,
+    check_sizes,
+    errors_name_config,
+    refuse_own_code,
+)
 from .sentence_transformers_files import checkpoint_settings, read_json
 
 DEFAULT_CHECKPOINT = "docsplit-small-en"
@@ -94,6 +101,7 @@ class Checkpoint(NamedTuple):
     pooling: str | None  # None: not stated
     max_length: int | None  # None: not stated
     is_adapter: bool
+    include_prompt: bool = True  # whether the tokens of a prompt are pooled
 
 
 def open_checkpoint(
@@ -107,7 +115,15 @@ def open_checkpoint(
     config = None if is_adapter else _load_config(path, revision=revision, **hub_arguments)
     encoder_config = getattr(config, "encoder_config", config)  # a KNNClassifier's encoder states its pooling
     settings = checkpoint_settings(path, encoder_config, with_projection=with_projection, **files)
-    return Checkpoint(path, revision, config, settings.get("pooling"), settings.get("max_length"), is_adapter)
+    return Checkpoint(
+        path,
+        revision,
+        config,
+        pooling=settings.get("pooling"),
+        max_length=settings.get("max_length"),
+        is_adapter=is_adapter,
+        include_prompt=settings.get("include_prompt", True),
+    )
 
 
 def find_checkpoint(name: str | Path | None) -> str:
@@ -209,6 +225,7 @@ def _checked_config(name: str, hub_arguments: HubArguments) -> dict[str, Any]:
     try:
         check_folder(name)
         config, _ = PretrainedConfig.get_config_dict(name, **hub_arguments)
+        refuse_own_code(name, config)
         check_sizes(f"config.json of {name}", config)
     except OSError:  # not a model: AutoModel raises the error
         return {}
@@ -257,6 +274,7 @@ def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
     """Load and check the configuration of a checkpoint."""
     try:
         with errors_name_config(path):
+            refuse_own_code(path, PretrainedConfig.get_config_dict(path, **hub_arguments)[0])
             config = AutoConfig.from_pretrained(path, **hub_arguments)
     except OSError as error:
         is_name_on_hub = path.count("/") == 1 and not path.startswith((".", "/", "~"))

@@ -14,7 +14,7 @@ tests are taken without clauses that are among the six. The systems:
 - question: the title is followed by the question that the annotators of the clauses answered, from the README.
 - ..., own texts: the texts that are to be classified are documents, without their labels (transductive).
 - ..., other clauses: up to 1,500 clauses of the other tasks are documents. Nearly all of them are another clause.
-- ..., other clauses, uniform: the same with class_proportions="uniform": the user says that the tests are half and half.
+- ..., other clauses, uniform: the same with class_proportions="uniform", as a user who knows that half are of the type.
 """
 
 from __future__ import annotations

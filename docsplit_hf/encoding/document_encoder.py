@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -34,7 +33,7 @@ from .chunking import (
 from .compiled_layers import compile_layers
 from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
 from .embedding_options import EmbeddingOptions
-from .portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
+from .portable.run_encoder import check_max_length, check_pooling, max_positions, pool, use_packing
 
 logger = logging.getLogger(__name__)
 
@@ -202,23 +201,6 @@ class DocumentEncoder:
             **precision_settings(self.model),
         )
 
-    def save_openvino(self, folder: str | Path) -> None:
-        """Write the compiled encoder into a checkpoint's folder, for sentence-transformers.
-
-        The file is ``openvino/openvino_model.xml``, or ``openvino/openvino_model_qint8_quantized.xml`` in int8.
-        docsplit_hf itself never reads it, because the folder may come from a stranger; it converts the weights again.
-
-        Args:
-            folder: The folder of the checkpoint.
-
-        Raises:
-            ValueError: If the encoder was not loaded with ``backend="openvino"``.
-        """
-        engine = engine_of(self.model)
-        if engine is None:
-            raise ValueError("This encoder runs by torch: load it with backend='openvino'.")
-        engine.save(folder)
-
     def encode(
         self,
         texts: Sequence[str],
@@ -252,7 +234,7 @@ class DocumentEncoder:
             truncate_dim: Number of leading dimensions to return, for encoders that were trained for it
                 (``matryoshka_dims``). None: all.
             max_passages: The most passages to read of a text, with ``"average"`` and ``"whole"``; the part that is not
-                read is logged. None: all; if the longest text takes over half a minute, the estimated time is logged.
+                read is logged. None: all.
 
         Returns:
             float32 of shape ``(N, D)``, in the order of the texts.

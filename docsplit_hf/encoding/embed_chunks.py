@@ -23,7 +23,6 @@ from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, grouped
 from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import is_packed, run_encoder
 from .read_ahead import read_ahead
-from .time_estimate import TimeEstimate
 
 CPU_TOKENS_PER_BATCH = 2048  # more tokens do not fit into the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
@@ -74,7 +73,6 @@ def embed_chunks(
     encoder = model.base_model
     device = encoder.device
     in_bf16 = is_in_bfloat16(encoder, options.bf16, device)
-    time_estimate = TimeEstimate(texts, options.max_passages)
     progress = tqdm(
         total=len(texts),
         desc="Embedding",
@@ -95,7 +93,8 @@ def embed_chunks(
     def finish_first() -> None:
         """Wait for the first running batch, check its outputs, and put them into those of its group."""
         running_batch = running.popleft()
-        running_batch.wait()
+        if running_batch.copied is not None:
+            running_batch.copied.synchronize()
         group = running_batch.group
         batch = running_batch.batch
         for output, values in zip(group.outputs, running_batch.outputs, strict=True):
@@ -104,12 +103,10 @@ def embed_chunks(
             output.numpy()[batch.rows] = values.numpy()  # torch would start its threads for a copy
         group.unfinished -= 1
         progress.update(len(batch.numbers))
-        time_estimate.add(batch.token_count)
 
     with progress, contextlib.closing(groups):
         for group in groups:
             progress.total = group.total
-            time_estimate.begin(group.chunks)
             begun.append(group)
             with inference_mode(device, in_bf16):
                 for batch in group.batches:
@@ -147,18 +144,13 @@ class _Group:
 
 
 class _RunningBatch(NamedTuple):
-    """A batch that the device computes; its outputs, float32 on the CPU, are valid after ``wait``."""
+    """A batch that the device computes; its outputs, float32 on the CPU, are valid after ``copied``."""
 
     group: _Group
     batch: _Batch
     outputs: list[torch.Tensor]
     is_finite: torch.Tensor | None  # bool (), on the CPU: whether no output has NaN or infinity; None: not checked yet
     copied: torch.cuda.Event | None  # None: they are valid already
-
-    def wait(self) -> None:
-        """Wait until the outputs are on the CPU."""
-        if self.copied is not None:
-            self.copied.synchronize()
 
 
 def _groups(

@@ -40,6 +40,13 @@ MOST_SHARED_LAYERS = 48  # as in ALBERT, which has more layers than tensors: all
 MOST_HEADS = 4_096
 WIDEST = 2**20
 LARGEST_VOCABULARY = 2**24
+# The least and the largest allowed value of each.
+LIMITS = (
+    dict.fromkeys(LAYERS, (0, MOST_LAYERS))
+    | dict.fromkeys(WIDTHS + INNER_WIDTHS, (1, WIDEST))
+    | dict.fromkeys(HEADS, (1, MOST_HEADS))
+    | dict.fromkeys(VOCABULARIES, (0, LARGEST_VOCABULARY))
+)
 NESTED = ("encoder_config", "text_config", "encoder")  # configurations within a configuration
 
 
@@ -96,8 +103,10 @@ def errors_name_config(name: str | Path) -> Iterator[None]:
 
 def check_sizes(place: str | Path, config: Mapping[str, Any], weights: WeightsSize | None = None) -> None:
     """Refuse a configuration with impossible sizes, or, if ``weights`` are known, with sizes that do not fit them."""
-    for name, value, least, largest in _sizes(config):
-        if type(value) is not int:
+    for name in config:
+        least, largest = LIMITS.get(name, (0, 0))
+        value = config[name]
+        if name not in LIMITS or type(value) is not int:
             continue  # transformers refuses other types by the name of the setting
         if not least <= value <= largest:
             raise DamagedFilesError(f"{place} has {name}={value}: it must be from {least} to {largest:,}. {REMEDY}")
@@ -114,21 +123,6 @@ def check_sizes(place: str | Path, config: Mapping[str, Any], weights: WeightsSi
     for name in NESTED:
         if isinstance(config.get(name), Mapping):
             check_sizes(place, config[name], weights)
-
-
-def _sizes(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int, int]]:
-    """Name, value, least and largest allowed value of each setting in a configuration that is a size."""
-    kinds = (
-        (LAYERS, 0, MOST_LAYERS),
-        (WIDTHS, 1, WIDEST),
-        (INNER_WIDTHS, 1, WIDEST),
-        (HEADS, 1, MOST_HEADS),
-        (VOCABULARIES, 0, LARGEST_VOCABULARY),
-    )
-    for names, least, largest in kinds:
-        for name in names:
-            if name in config:
-                yield name, config[name], least, largest
 
 
 def _check_json(path: Path, kind: type) -> None:

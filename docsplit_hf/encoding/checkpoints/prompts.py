@@ -40,19 +40,25 @@ def choose_prompt(
         if prompt_name is not None:
             raise ValueError(f"prompt={prompt!r} and prompt_name={prompt_name!r} are given: leave one of them out.")
         return prompt
-    prompts, default = _published_prompts(name, revision)
+    content: dict[str, Any] = read_json(name, FILE, revision=revision) or {}
+    prompts = content.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
+        raise ValueError(f"{FILE} of {name} has prompts that are not texts with names: {prompts!r}. Repair it.")
+    default = content.get("default_prompt_name")
+    if default is not None and default not in prompts:
+        raise ValueError(f"{FILE} of {name} has the default prompt {default!r}, and no prompt of that name. Repair it.")
     if prompt_name is not None:
         if prompt_name not in prompts:
             known = ", ".join(map(repr, prompts)) or "none"
             raise ValueError(
                 f"{name} has no prompt {prompt_name!r}. It has {known}; prompt= takes the text of another."
             )
-        return prompts[prompt_name]
+        return prompts[prompt_name] or ""
     chosen = next((known for known in prompts if known.lower() == CLASSIFICATION), default)
     if chosen is not None:
         if prompts[chosen]:
             logger.info("%s reads its prompt %r before each text: %r.", name, chosen, prompts[chosen])
-        return prompts[chosen]
+        return prompts[chosen] or ""
     if unused := [known for known, text in prompts.items() if text]:
         logger.warning(
             "%s has the prompts %s, none of them for classification or by default: it reads texts without a prompt. "
@@ -66,16 +72,3 @@ def choose_prompt(
     if released:
         logger.warning("%s states no prompt. It reads %r before each text, as its authors do.", name, released)
     return released
-
-
-def _published_prompts(name: str, revision: str | None) -> tuple[dict[str, str], str | None]:
-    """The prompts of a checkpoint by their names, and the name of the default one."""
-    content: dict[str, Any] = read_json(name, FILE, revision=revision) or {}
-    prompts = content.get("prompts") or {}
-    if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
-        raise ValueError(f"{FILE} of {name} has prompts that are not texts with names: {prompts!r}. Repair it.")
-    prompts = {known: text or "" for known, text in prompts.items()}
-    default = content.get("default_prompt_name")
-    if default is not None and default not in prompts:
-        raise ValueError(f"{FILE} of {name} has the default prompt {default!r}, and no prompt of that name. Repair it.")
-    return prompts, default

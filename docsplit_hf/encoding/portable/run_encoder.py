@@ -33,6 +33,7 @@ _engines: WeakKeyDictionary[nn.Module, Engine] = WeakKeyDictionary()  # copies a
 _is_packed: ContextVar[bool] = ContextVar("is_packed", default=False)
 # Why an encoder cannot be packed, as found by trying it; None if it can.
 _tried: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()
+_logged_reason: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 _switched_off: WeakSet[nn.Module] = WeakSet()
 
 
@@ -127,7 +128,9 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
         return True
     if packing == "on":
         raise ValueError(f"{type(encoder).__name__} cannot run without padding: {reason}. Use packing='auto'.")
-    logger.info("%s runs with padding: %s.", type(encoder).__name__, reason)
+    if _logged_reason.get(encoder) != reason:
+        logger.info("%s runs with padding: %s.", type(encoder).__name__, reason)
+        _logged_reason[encoder] = reason
     return False
 
 

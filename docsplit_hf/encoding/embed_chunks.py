@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import is_packed, run_encoder
 from .read_ahead import read_ahead
 
+logger = logging.getLogger(__name__)
+
+LONG_TEXT = 1_000_000  # characters, as of a book; a CPU reads more in minutes
 CPU_TOKENS_PER_BATCH = 2048  # more tokens do not fit into the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
 # Packed rows on CUDA: with fewer batches, less of the time is Python's, for which the GPU would wait. A batch fills at
@@ -73,6 +77,9 @@ def embed_chunks(
     encoder = model.base_model
     device = encoder.device
     in_bf16 = is_in_bfloat16(encoder, options.bf16, device)
+    longest = max(map(len, texts), default=0)
+    if longest > LONG_TEXT and options.long_documents not in SINGLE_CHUNK and options.max_passages is None:
+        logger.warning("The longest text has %s characters, and all are read: max_passages limits it.", f"{longest:,}")
     progress = tqdm(
         total=len(texts),
         desc="Embedding",

@@ -199,7 +199,7 @@ def test_one_prompt_is_chosen_and_logged(publish, caplog):
         chosen(PROMPTS, prompt_name="quary")
     with pytest.raises(ValueError, match="prompt='' and prompt_name='query' are given"):
         chosen(PROMPTS, prompt="", prompt_name="query")
-    for damaged, default in (({"query": 1}, None), (["query"], None), (PROMPTS, "other")):
+    for damaged, default in (({"query": 1}, None), (["query"], None), (PROMPTS, "other"), (PROMPTS, ["query"])):
         with pytest.raises(ValueError, match="Repair it"):
             chosen(damaged, default)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from pathlib import Path
 from typing import Any
 
 from .sentence_transformers_files import read_json
@@ -45,7 +46,7 @@ def choose_prompt(
     if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
         raise ValueError(f"{FILE} of {name} has prompts that are not texts with names: {prompts!r}. Repair it.")
     default = content.get("default_prompt_name")
-    if default is not None and default not in prompts:
+    if default is not None and default not in list(prompts):
         raise ValueError(f"{FILE} of {name} has the default prompt {default!r}, and no prompt of that name. Repair it.")
     if prompt_name is not None:
         if prompt_name not in prompts:
@@ -67,8 +68,8 @@ def choose_prompt(
             ", ".join(unused),
         )
         return ""
-    base = name.rstrip("/").rpartition("/")[2]
-    released = next((text for pattern, text in RELEASED_PROMPTS.items() if re.fullmatch(pattern, base)), "")
+    names = (pattern for pattern in RELEASED_PROMPTS if re.fullmatch(pattern, Path(name).name))
+    released = RELEASED_PROMPTS.get(next(names, ""), "")
     if released:
         logger.warning("%s states no prompt. It reads %r before each text, as its authors do.", name, released)
     return released

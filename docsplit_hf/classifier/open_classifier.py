@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from ..arrays.probe import check_probe
 from ..encoding.backends.endpoint import EndpointClassifier
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
+from ..encoding.checkpoints.prompts import choose_prompt
 from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
 from ..encoding.chunking import SEVERAL_VECTORS, check_strategy
 from ..encoding.embedders import make_embedder
@@ -39,7 +40,9 @@ def use_installed_class(model: PreTrainedModel) -> None:
         model.config.__class__ = KNNClassifierConfig
 
 
-def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = None) -> KNNClassifier:
+def encoder_as_classifier(
+    model: PreTrainedModel, truncate_dim: int | None = None, prompt: str | None = None
+) -> KNNClassifier:
     """Turn an encoder into a classifier without a head, with embeddings of norm 1.
 
     Raises:
@@ -57,11 +60,13 @@ def encoder_as_classifier(model: PreTrainedModel, truncate_dim: int | None = Non
     revision = getattr(model, "loaded_revision", None)
     settings = checkpoint_settings(name, encoder.config, revision, with_projection=True) if name else {}
     projection = None
-    if name and name != DEFAULT_CHECKPOINT:  # which has none; its name is no folder, and would be looked for on the Hub
+    if name and name != DEFAULT_CHECKPOINT:  # which has neither; its name would be looked for on the Hub
         projection = load_projection(name, revision)
+        prompt = choose_prompt(name, prompt, revision=revision)
     if "pooling" not in settings:
         logger.warning("%s does not say how it pools: the first token is used ('cls').", name or type(model).__name__)
-    settings = {name: value for name, value in settings.items() if value is not None} | {"truncate_dim": truncate_dim}
+    settings = {name: value for name, value in settings.items() if value is not None}
+    settings |= {"truncate_dim": truncate_dim, "prompt": prompt or ""}
     return KNNClassifier.around(
         encoder, 0, projection=projection, decouple=False, normalize=True, knn_weight=1.0, **settings
     )
@@ -76,7 +81,13 @@ class Parts(NamedTuple):
     datastore: KNNDatastore | None  # from the model's folder or repository
 
 
-def open_parts(model: PreTrainedModel, tokenizer: Any, truncate_dim: int | None, own_datastore: bool) -> Parts:
+def open_parts(
+    model: PreTrainedModel,
+    tokenizer: Any,
+    truncate_dim: int | None,
+    prompt: str | None,
+    own_datastore: bool,
+) -> Parts:
     """Open the parts of a pipeline; parts in one folder come from the same save.
 
     ``transformers.pipeline`` read the model and then the tokenizer, and the datastore is read now. If another process
@@ -89,7 +100,7 @@ def open_parts(model: PreTrainedModel, tokenizer: Any, truncate_dim: int | None,
         return Parts(
             tokenizer=make_embedder(model, tokenizer).tokenizer,
             datastore=_datastore_of_model(model) if was_classifier and own_datastore else None,
-            model=model if was_classifier else encoder_as_classifier(model, truncate_dim),
+            model=model if was_classifier else encoder_as_classifier(model, truncate_dim, prompt),
             was_classifier=was_classifier,
         )
 
@@ -176,6 +187,7 @@ def set_reading_strategy(
     long_documents: str | None,
     passage_length: int | None,
     truncate_dim: int | None,
+    prompt: str | None,
 ) -> None:
     """Set how texts are read; None keeps a setting.
 
@@ -186,7 +198,12 @@ def set_reading_strategy(
     config = embedder.model.config
     if long_documents is not None:
         check_strategy(long_documents)
-    given = {"long_documents": long_documents, "passage_length": passage_length, "truncate_dim": truncate_dim}
+    given = {
+        "long_documents": long_documents,
+        "passage_length": passage_length,
+        "truncate_dim": truncate_dim,
+        "prompt": prompt,
+    }
     before = {name: getattr(config, name) for name in given}
     changed = {name: value for name, value in given.items() if value not in (None, before[name])}
     if changed and own is not None and (len(own) or own.documents):

@@ -110,6 +110,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             256 with ``"late"``.
         truncate_dim: The number of leading dimensions of the embeddings to compare and keep, for encoders that were
             trained for it (``matryoshka_dims``). None: as saved, by default all.
+        prompt: The text that is put before each text, ``""`` for none. None: as saved, and for an encoder as for
+            ``DocumentEncoder.from_pretrained``.
         backend, precision: As for ``DocumentEncoder.from_pretrained``. None: the model's current backend. A datastore
             built at a different precision is rejected if that changes its neighbors.
         **kwargs: Arguments of ``Pipeline``, and default arguments of calls.
@@ -141,11 +143,12 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         long_documents: str | None = None,
         passage_length: int | None = None,
         truncate_dim: int | None = None,
+        prompt: str | None = None,
         backend: str | None = None,
         precision: str | None = None,
         **kwargs: Any,
     ) -> None:
-        parts = open_parts(model, tokenizer, truncate_dim, datastore is None)
+        parts = open_parts(model, tokenizer, truncate_dim, prompt, datastore is None)
         kwargs["task"] = "text-classification"  # the name in other libraries
         super().__init__(model=parts.model, tokenizer=parts.tokenizer, **kwargs)
         self.embedder.use_backend(BackendOptions(backend, precision), packing="auto")
@@ -160,6 +163,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             long_documents=long_documents,
             passage_length=passage_length,
             truncate_dim=truncate_dim,
+            prompt=prompt,
         )
         if datastore is not None:
             warn_of_different_strategy(self.embedder, self.datastore, is_strategy_known)

@@ -15,7 +15,7 @@ import torch
 
 from ..encoding.backends.registry import BackendOptions
 from ..encoding.checkpoints.checkpoint import find_checkpoint, load_tokenizer
-from ..encoding.checkpoints.fingerprint import PROBE_LENGTH, make_probe
+from ..encoding.checkpoints.fingerprint import make_probe, probe_length
 from ..encoding.chunking import SINGLE_VECTOR, check_strategy
 from ..encoding.document_encoder import DocumentEncoder
 from ..extras import check_extra
@@ -256,7 +256,10 @@ class EmbedDocuments(PipelineStep):
             "precision": self.backend_options.precision,
             "long_documents": self.long_documents,
         }
-        with temporarily(encoder, "max_length", min(encoder.max_length, PROBE_LENGTH)), unlogged():
+        if encoder.prompt:
+            described |= {"prompt": encoder.prompt, "include_prompt": encoder.include_prompt}
+        longest = min(encoder.max_length, probe_length(encoder.tokenizer, encoder.prompt))
+        with temporarily(encoder, "max_length", longest), unlogged():
             # The same probe as TextEmbedder.probe of a classifier with this encoder.
             probe = make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
         shared = {

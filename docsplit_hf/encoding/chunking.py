@@ -45,34 +45,54 @@ SINGLE_CHUNK = ("first", "head_tail")
 HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
 WINDOWS_AT_ONCE = 4  # of a long text that are tokenized together: others wait for the tokenizer, or only few are read
 LATE_PASSAGE_LENGTH = 256  # tokens; the default of late chunking
+TRIAL_WORD = "the"  # a text to try a prompt with
 ADVICE_WHOLE = "long_documents='whole' reads all of them."
 ADVICE_ALL_PASSAGES = "Without max_passages all of each text is read."
 
 
 class ChunkSettings(NamedTuple):
-    """The longest chunk, and the special tokens and the instruction in it."""
+    """The longest chunk, and the special tokens and the prompt in it."""
 
     tokenizer: PreTrainedTokenizerBase
     prefix: list[int]  # special tokens before the text
     suffix: list[int]  # special tokens after the text
-    max_length: int  # in tokens, special tokens and instruction included
-    instruction: str = ""  # precedes the text
-    instruction_length: int = 0  # in tokens
+    max_length: int  # in tokens, special tokens and prompt included
+    prompt: str = ""  # precedes the text
+    prompt_length: int = 0  # in tokens
+    first_pooled: int = 0  # the first token of a chunk that mean, max and first-token pooling read
 
     @classmethod
     def of(
-        cls, tokenizer: PreTrainedTokenizerBase, max_length: int, instruction: str = "", is_paired: bool = False
+        cls,
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int,
+        prompt: str = "",
+        include_prompt: bool = True,
+        is_paired: bool = False,
     ) -> ChunkSettings:
         """Make the settings for a tokenizer; settings that leave no room for text are refused."""
         special = tokenizer.num_special_tokens_to_add(pair=is_paired)
         if max_length <= special:
             raise ValueError(f"max_length={max_length} leaves no room for text beside the {special} special tokens.")
-        length = len(token_ids(tokenizer, [instruction])[0]) if instruction else 0
-        if max_length <= special + length:
-            too_long = f"The instruction {instruction!r} has {length} tokens"
-            raise ValueError(f"{too_long}: with max_length={max_length} there is no room for text behind it.")
         prefix, suffix = special_tokens_around(tokenizer)
-        return cls(tokenizer, prefix, suffix, max_length, instruction, length)
+        if not prompt:
+            return cls(tokenizer, prefix, suffix, max_length)
+        alone, before_text = token_ids(tokenizer, [prompt, prompt + TRIAL_WORD])
+        if max_length <= special + len(alone):
+            too_long = f"The prompt {prompt!r} has {len(alone)} tokens"
+            raise ValueError(f"{too_long}: with max_length={max_length} there is no room for text behind it.")
+        # A space at the end of a prompt may become a part of the first token of the text.
+        shared = [ours == theirs for ours, theirs in zip(alone, before_text, strict=False)]
+        return cls(
+            tokenizer,
+            prefix,
+            suffix,
+            max_length,
+            prompt,
+            prompt_length=[*shared, False].index(False),
+            # As in sentence-transformers: the tokens of the prompt by itself.
+            first_pooled=0 if include_prompt else len(prefix) + len(alone),
+        )
 
     @property
     def special_token_count(self) -> int:
@@ -82,16 +102,7 @@ class ChunkSettings(NamedTuple):
     @property
     def max_text_tokens(self) -> int:
         """The most tokens of a text in a chunk."""
-        return self.max_length - self.special_token_count - self.instruction_length
-
-    @property
-    def prompt_length(self) -> int:
-        """The number of leading tokens that pooling leaves out: with an instruction, all tokens before the text."""
-        return len(self.prefix) + self.instruction_length if self.instruction else 0
-
-    def with_instruction(self, text: str) -> str:
-        """Put the instruction, if there is one, before a text."""
-        return self.instruction + text.strip() if self.instruction else text
+        return self.max_length - self.special_token_count - self.prompt_length
 
     def with_special_tokens(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Put special tokens around the tokens of each row, int32 ``(n,)``: the same, parts of one array."""
@@ -164,13 +175,13 @@ def read_chunks(
     if strategy in SINGLE_CHUNK:
         return _truncated_chunks(texts, settings, has_tail=strategy == "head_tail")
     longest = settings.max_length
-    overhead = longest - settings.max_text_tokens  # special tokens and instruction
+    overhead = longest - settings.max_text_tokens  # special tokens and prompt
     if passage_length is None:
         passage_length = min(LATE_PASSAGE_LENGTH, longest) if strategy == "late" else longest
     if not isinstance(passage_length, Integral) or not overhead < passage_length <= longest:
         raise ValueError(
             f"passage_length must be from {overhead + 1} to {longest} tokens, got {passage_length!r}: {overhead} "
-            f"are taken by special tokens and the instruction, and the encoder reads at most {longest}."
+            f"are taken by special tokens and the prompt, and the encoder reads at most {longest}."
         )
     if strategy == "late":
         return _late_chunks(texts, settings, passage_length - overhead, max_passages)
@@ -186,7 +197,9 @@ def read_pair_chunks(
     for chunk in _truncated_chunks([texts[i] for i in alone], settings):
         yield chunk._replace(text=alone[chunk.text])
     paired = [i for i, pair in enumerate(text_pairs) if pair is not None]
-    valid = ((replace_lone_surrogates(texts[i]), replace_lone_surrogates(text_pairs[i])) for i in paired)
+    valid = (
+        (replace_lone_surrogates(settings.prompt + texts[i]), replace_lone_surrogates(text_pairs[i])) for i in paired
+    )
     inputs = zip(paired, input_beginnings(valid, settings.max_length, settings.tokenizer), strict=True)
     lengths = []  # of both texts, in characters
     read_fractions = []
@@ -203,9 +216,9 @@ def read_pair_chunks(
         for place, (number, ids, kinds) in enumerate(zip(numbers, encoding["input_ids"], types, strict=True)):
             length = len(texts[number]) + len(text_pairs[number])
             if encoding.encodings:
-                read_fraction = _pair_read_fraction(encoding.encodings[place], length)
+                read_fraction = _pair_read_fraction(encoding.encodings[place], length, len(settings.prompt))
             else:  # slow tokenizers do not return the tokens that they cut off
-                whole = len(settings.tokenizer(texts[number], text_pairs[number])["input_ids"])
+                whole = len(settings.tokenizer(settings.prompt + texts[number], text_pairs[number])["input_ids"])
                 read_fraction = min(settings.max_length / whole, 1.0)
             lengths.append(length)
             read_fractions.append(read_fraction)
@@ -266,12 +279,9 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
     head = max(round(HEAD_FRACTION * room), 1) if has_tail else room
     tail = room - head
     # Only the beginning of a very long text is tokenized; the text's token count is extrapolated.
-    instruction = settings.instruction_length
+    prompt = settings.prompt_length
     safe_cut_pattern = find_safe_cut_pattern(settings.tokenizer) if any(len(text) > WINDOW for text in texts) else None
-    starts = (
-        beginning(settings.with_instruction(text), instruction + room, settings.tokenizer, safe_cut_pattern)
-        for text in texts
-    )
+    starts = (beginning(settings.prompt + text, prompt + room, settings.tokenizer, safe_cut_pattern) for text in texts)
     lengths: list[int] = []  # in tokens
     is_estimated = False
     for batch in tokenizer_batches(starts):
@@ -279,12 +289,13 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
         rows = []
         for start, ids in zip(batch, token_arrays(settings.tokenizer, batch), strict=True):
             text = texts[len(lengths)]
-            is_whole = len(text) <= WINDOW or len(start) == len(settings.with_instruction(text))
-            characters = len(start) if is_whole else len(settings.with_instruction(text))
+            prompted = len(settings.prompt) + len(text)
+            is_whole = len(text) <= WINDOW or len(start) == prompted
+            characters = len(start) if is_whole else prompted
             is_estimated = is_estimated or not is_whole
-            length = round(len(ids) * characters / max(len(start), 1)) - instruction
+            length = round(len(ids) * characters / max(len(start), 1)) - prompt
             lengths.append(length)
-            kept = ids[: instruction + head]
+            kept = ids[: prompt + head]
             if tail and length > room:
                 rest = ids
                 if not is_whole:
@@ -307,15 +318,15 @@ def _truncated_chunks(texts: Sequence[str], settings: ChunkSettings, has_tail: b
     )
 
 
-def _pair_read_fraction(row: Encoding, characters: int) -> float:
-    """The fraction of a pair's ``characters`` that its tokens cover; below 1 if anything was cut off."""
+def _pair_read_fraction(row: Encoding, characters: int, prompt: int) -> float:
+    """The fraction of a pair's ``characters`` that its tokens cover, without the characters of the prompt."""
     if not row.overflowing:
         return 1.0
     ends = [0, 0]
     for sequence, (_, end) in zip(row.sequence_ids, row.offsets, strict=True):
         if sequence is not None:
             ends[sequence] = max(ends[sequence], end)
-    return min(sum(ends) / characters, float(np.nextafter(1, 0)))
+    return min((sum(ends) - prompt) / characters, float(np.nextafter(1, 0)))
 
 
 class _Tokens(NamedTuple):
@@ -348,7 +359,7 @@ class _Passage(NamedTuple):
     """A passage of a text, with the chunk in which it is read."""
 
     tokens: _Tokens
-    offset: int  # tokens before the passage in the chunk: special tokens and instruction
+    offset: int  # tokens before the passage in the chunk: special tokens and prompt
     chunk: Chunk
 
 
@@ -357,7 +368,7 @@ class _Window(NamedTuple):
 
     text: int  # the number of the text
     tokens: _Tokens
-    instruction: np.ndarray  # int32 (n,): the tokens of the instruction; empty after the text's first window
+    prompt: np.ndarray  # int32 (n,): the tokens of the prompt; empty after the text's first window
     is_last: bool  # whether it is the last window of its text
 
 
@@ -379,7 +390,7 @@ def _late_chunks(
 def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[_Passage]:
     """Cut each text into passages. The part of the texts that ``max_passages`` cuts off is logged at the end."""
     pending: _Tokens | None = None  # the unfinished last passage of the previous window
-    instruction = np.empty(0, dtype=np.int32)
+    prompt = np.empty(0, dtype=np.int32)
     yielded = 0  # passages of this text
     read_fraction = np.ones(len(texts))
     for window in _tokenized_windows(texts, settings, read_fraction):
@@ -388,7 +399,7 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
             continue
         if pending is None:
             tokens = window.tokens
-            instruction = window.instruction
+            prompt = window.prompt
         else:
             tokens = pending.followed_by(window.tokens)
         bounds = passage_bounds(tokens.sentence_lengths, settings.max_text_tokens)
@@ -402,14 +413,14 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
                 read_fraction[text] = min(last / len(texts[text]), float(np.nextafter(1, 0)))
             chunk = Chunk(
                 text=text,
-                input_ids=settings.with_special_tokens([np.concatenate([instruction, passage.ids])])[0],
+                input_ids=settings.with_special_tokens([np.concatenate([prompt, passage.ids])])[0],
                 start=first,
                 end=last,
                 weight=0 if is_only else settings.special_token_count + end - start,
                 read_fraction=float(read_fraction[text]),
                 is_first=yielded == 1,
             )
-            yield _Passage(passage, len(settings.prefix) + len(instruction), chunk)
+            yield _Passage(passage, len(settings.prefix) + len(prompt), chunk)
             if is_cut:
                 break
         if window.is_last or read_fraction[text] < 1:
@@ -434,32 +445,29 @@ def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fract
     def contents() -> Iterator[tuple[int, str, int, bool]]:
         """Number of the text, content of a window, its start in characters, and whether it is the last."""
         for number, text in enumerate(texts):
-            instructed = settings.with_instruction(text)
+            prompted = settings.prompt + text
             end = 0
-            for content in windows(instructed, safe_cut_pattern):
+            for content in windows(prompted, safe_cut_pattern):
                 if read_fraction[number] < 1:
                     break
                 start = end
                 end += len(content)
-                yield number, content, start, end == len(instructed)
+                yield number, content, start, end == len(prompted)
 
     for batch in tokenizer_batches(contents(), lambda window: len(window[1]), WINDOWS_AT_ONCE * WINDOW):
         tokenized = _tokens_and_spans(settings.tokenizer, [content for _, content, _, _ in batch])
         for (number, content, start, is_last), (ids, spans) in zip(batch, tokenized, strict=True):
-            instruction_length = settings.instruction_length if start == 0 else 0
-            text = texts[number]
-            # Offset from positions in instruction + text.strip() to positions in the original text.
-            shift = len(text) - len(text.lstrip()) - len(settings.instruction) if settings.instruction else 0
-            fits = start == 0 and is_last and len(ids) - instruction_length <= settings.max_text_tokens
+            prompt_length = settings.prompt_length if start == 0 else 0
+            fits = start == 0 and is_last and len(ids) - prompt_length <= settings.max_text_tokens
             sentences = [content] if fits else split_lines_plain(content)
             tokens = _Tokens(
                 ids=ids,
-                spans=(spans + start + shift).clip(0, len(text)),
+                spans=(spans + start - len(settings.prompt)).clip(0, len(texts[number])),
                 sentence_lengths=tokens_per_sentence(sentences, spans[:, 1]),
             )
-            if instruction_length:
-                tokens = tokens.between(instruction_length, len(ids))
-            yield _Window(number, tokens, ids[:instruction_length], is_last)
+            if prompt_length:
+                tokens = tokens.between(prompt_length, len(ids))
+            yield _Window(number, tokens, ids[:prompt_length], is_last)
 
 
 def _tokens_and_spans(

@@ -15,7 +15,7 @@ from ..arrays.predictions import Predictions
 from ..reading.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
 from .backends.registry import BackendOptions, use_backend
-from .checkpoints.fingerprint import PROBE_LENGTH, make_probe
+from .checkpoints.fingerprint import make_probe, probe_length
 from .chunking import SEVERAL_VECTORS, SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks, read_pair_chunks
 from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
 from .embedding_options import EmbeddingOptions
@@ -111,7 +111,8 @@ class ClassifierEmbedder(TextEmbedder):
 
     def probe(self) -> np.ndarray:
         """Embed three fixed texts by torch, float32 ``(3, R)``; for an encoder in int8 also in int8, ``(6, R)``."""
-        options = EmbeddingOptions(max_length=PROBE_LENGTH, bf16=False, long_documents="first")
+        longest = probe_length(self.tokenizer, self.model.config.prompt)
+        options = EmbeddingOptions(max_length=longest, bf16=False, long_documents="first")
         embedder = replace(self, options=options)
         with unlogged():
             return make_probe(self.model.encoder, lambda texts: embedder.embed(texts).retrieval_embeddings)
@@ -148,8 +149,10 @@ class ClassifierEmbedder(TextEmbedder):
         model = self.model
         config = model.config
 
-        def pool_states(states: torch.Tensor, mask: torch.Tensor, _: int) -> tuple[torch.Tensor, torch.Tensor]:
-            output = model.read_states(states, mask)
+        def pool_states(
+            states: torch.Tensor, mask: torch.Tensor, first_pooled: int
+        ) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(states, mask, first_pooled)
             return output.retrieval_embeddings, output.logits
 
         groups = embed_chunks(
@@ -201,6 +204,8 @@ class ClassifierEmbedder(TextEmbedder):
         return ChunkSettings.of(
             self.tokenizer,
             check_max_length(self.max_length, self.model.encoder),
+            prompt=self.model.config.prompt,
+            include_prompt=self.model.config.include_prompt,
             is_paired=any(pair is not None for pair in pairs),
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from .backends.registry import BackendOptions, Precision, precision_settings, us
 from .backends.torch_backend import BFloat16
 from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
 from .checkpoints.fingerprint import encoder_fingerprint
+from .checkpoints.prompts import choose_prompt
 from .checkpoints.sentence_transformers_files import load_projection
 from .chunking import (
     SEVERAL_VECTORS,
@@ -33,9 +33,11 @@ from .chunking import (
 from .compiled_layers import compile_layers
 from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
 from .embedding_options import EmbeddingOptions
-from .portable.run_encoder import check_max_length, check_pooling, engine_of, max_positions, pool, use_packing
+from .portable.run_encoder import check_max_length, check_pooling, max_positions, pool, use_packing
 
 logger = logging.getLogger(__name__)
+
+NO_PROMPT = {"instruction": None}  # in fingerprints, under the name of earlier versions: embeddings are the same
 
 
 class DocumentEncoder:
@@ -48,15 +50,14 @@ class DocumentEncoder:
         max_length: The longest input in tokens, special tokens included. None: the model's number of positions.
         packing: Whether the model runs without padding: ``"auto"``, if the results are the same; ``"on"``, with an
             error if they are not; or ``"off"``.
-        instruction: Instruction before every text, as for INSTRUCTOR, for example ``"Represent the science passage
-            for retrieval:"``. Instruction and text are stripped and joined without a space. The text attends to the
-            instruction, and mean and max pooling leave the instruction out. None: no instruction.
+        prompt: The text that is put before each text, for example ``"query: "``.
+        include_prompt: Whether the tokens of the prompt are pooled, too. INSTRUCTOR leaves them out.
         projection: Layers after the pooling, from ``(N, H)`` to ``(N, D)``, float32. None: the pooled states are the
             embeddings.
 
     Raises:
         ValueError: If there is no such pooling or packing, ``max_length`` is more than the model's positions, or the
-            instruction is blank or leaves no room for text.
+            prompt leaves no room for text.
 
     Example:
 
@@ -72,7 +73,8 @@ class DocumentEncoder:
         pooling: str = "cls",
         max_length: int | None = None,
         packing: str = "auto",
-        instruction: str | None = None,
+        prompt: str = "",
+        include_prompt: bool = True,
         projection: nn.Module | None = None,
     ) -> None:
         self.model = model.eval()
@@ -82,9 +84,8 @@ class DocumentEncoder:
         if max_length is None:
             max_length = max_positions(model) or tokenizer.model_max_length
         self.max_length = check_max_length(max_length, model)
-        self.instruction = None if instruction is None else instruction.strip()
-        if self.instruction == "":
-            raise ValueError("The instruction is blank: pass instruction=None to leave it out.")
+        self.prompt = prompt
+        self.include_prompt = include_prompt
         _ = self.chunk_settings  # raises an error if there is no room for text
         self.projection = None if projection is None else projection.eval().to(model.device)
 
@@ -98,7 +99,8 @@ class DocumentEncoder:
         dtype: torch.dtype | str = "float32",
         revision: str | None = None,
         packing: str = "auto",
-        instruction: str | None = None,
+        prompt: str | None = None,
+        prompt_name: str | None = None,
         backend: str | None = None,
         precision: Precision = "float32",
         calibration_texts: Sequence[str] | None = None,
@@ -119,7 +121,9 @@ class DocumentEncoder:
             dtype: Type of the weights in memory, whatever type they were saved in.
             revision: The branch, tag or commit on the Hub.
             packing: As for the class.
-            instruction: As for the class.
+            prompt: The text before each text, ``""`` for none. None: one of the checkpoint's prompts.
+            prompt_name: The name of one of the checkpoint's prompts, such as ``"query"``. None: the one for
+                classification, or else its default prompt, or none; the choice is logged.
             backend: Library that runs the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra ``openvino``),
                 compiled from the current weights and cached on this machine. None: torch, unless only the other one
                 has the precision.
@@ -137,16 +141,17 @@ class DocumentEncoder:
 
         Raises:
             ValueError: If ``compile`` is given with another backend or for an encoder without layers of transformers'
-                kind, the checkpoint has unsupported modules after its pooling, the file of its dense layers is a
-                pickle of more than tensors, or OpenVINO cannot run the encoder or gives other embeddings.
+                kind, the checkpoint has no prompt of that name, unsupported modules after its pooling, or code of its
+                own (``trust_remote_code``), the file of its dense layers is a pickle of more than tensors, or OpenVINO
+                cannot run the encoder or gives other embeddings.
             ImportError: If the extra ``openvino`` is not installed.
             OSError: If there is no model of that name.
         """
         backend_options = BackendOptions(backend, precision, calibration_texts)
         if compile and backend_options.name != "torch":
             raise ValueError(f"compile=True is for backend='torch', and {backend_options.name!r} compiles by itself.")
-        (checkpoint, model, tokenizer, projection), _ = read_consistently(
-            find_checkpoint(name), lambda place: _load_parts(str(place), revision, dtype)
+        (checkpoint, model, tokenizer, projection, chosen_prompt), _ = read_consistently(
+            find_checkpoint(name), lambda place: _load_parts(str(place), revision, dtype, prompt, prompt_name)
         )
         if pooling is None and checkpoint.pooling is None:
             logger.warning("%s states no pooling: taking the first token ('cls').", checkpoint.path)
@@ -159,7 +164,8 @@ class DocumentEncoder:
             pooling=pooling or checkpoint.pooling or "cls",
             max_length=max_length or checkpoint.max_length,
             packing=packing,
-            instruction=instruction,
+            prompt=chosen_prompt,
+            include_prompt=checkpoint.include_prompt,
             projection=projection,
         )
         use_backend(model, encoder.tokenizer, encoder.pooling, backend_options)
@@ -168,9 +174,9 @@ class DocumentEncoder:
         return encoder
 
     def __repr__(self) -> str:
-        instruction = "" if self.instruction is None else f", instruction={self.instruction!r}"
+        prompt = f", prompt={self.prompt!r}" if self.prompt else ""
         name = self.model.config.name_or_path or type(self.model).__name__
-        return f"DocumentEncoder({name!r}, pooling={self.pooling!r}, max_length={self.max_length}{instruction})"
+        return f"DocumentEncoder({name!r}, pooling={self.pooling!r}, max_length={self.max_length}{prompt})"
 
     @property
     def dimension(self) -> int:
@@ -180,37 +186,21 @@ class DocumentEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length, instruction, precision.
+        """64 hexadecimal digits that change with weights, tokenizer, pooling, maximum length, prompt and precision.
 
         It is computed from all weights at each call, so that it is correct after a training step; this takes about a
         second per gigabyte.
         """
+        prompt = {"prompt": self.prompt, "include_prompt": self.include_prompt} if self.prompt else NO_PROMPT
         return encoder_fingerprint(
             self.model,
             self.tokenizer,
             self.projection,
             pooling=self.pooling,
             max_length=self.max_length,
-            instruction=self.instruction,
+            **prompt,
             **precision_settings(self.model),
         )
-
-    def save_openvino(self, folder: str | Path) -> None:
-        """Write the compiled encoder into a checkpoint's folder, for sentence-transformers.
-
-        The file is ``openvino/openvino_model.xml``, or ``openvino/openvino_model_qint8_quantized.xml`` in int8.
-        docsplit_hf itself never reads it, because the folder may come from a stranger; it converts the weights again.
-
-        Args:
-            folder: The folder of the checkpoint.
-
-        Raises:
-            ValueError: If the encoder was not loaded with ``backend="openvino"``.
-        """
-        engine = engine_of(self.model)
-        if engine is None:
-            raise ValueError("This encoder runs by torch: load it with backend='openvino'.")
-        engine.save(folder)
 
     def encode(
         self,
@@ -234,7 +224,7 @@ class DocumentEncoder:
             long_documents: Strategy for texts longer than ``max_length``. ``"first"``: the beginning;
                 ``"head_tail"``: a quarter of the tokens from the beginning and the rest from the end; with both, the
                 part that is not read is logged. ``"average"``: all of the text, in passages of whole sentences, each
-                after the instruction; the directions and the norms of the passages' embeddings are averaged, weighted
+                after the prompt; the directions and the norms of the passages' embeddings are averaged, weighted
                 by their tokens. ``"whole"``: the same, with as much weight on the first passage as on the average of
                 all, since most texts begin with their topic.
             max_tokens_per_batch: The most tokens in one forward pass, padding included. None: 2,048 on a CPU; on
@@ -245,7 +235,7 @@ class DocumentEncoder:
             truncate_dim: Number of leading dimensions to return, for encoders that were trained for it
                 (``matryoshka_dims``). None: all.
             max_passages: The most passages to read of a text, with ``"average"`` and ``"whole"``; the part that is not
-                read is logged. None: all; if the longest text takes over half a minute, the estimated time is logged.
+                read is logged. None: all.
 
         Returns:
             float32 of shape ``(N, D)``, in the order of the texts.
@@ -336,8 +326,8 @@ class DocumentEncoder:
 
     @property
     def chunk_settings(self) -> ChunkSettings:
-        """The settings of chunks, made at each call: ``max_length`` and ``instruction`` may have been changed."""
-        return ChunkSettings.of(self.tokenizer, self.max_length, self.instruction or "")
+        """The settings of chunks, made at each call: ``max_length`` and ``prompt`` may have been changed."""
+        return ChunkSettings.of(self.tokenizer, self.max_length, self.prompt, self.include_prompt)
 
     def _embedding_size(self, truncate_dim: int | None) -> int:
         """The number of dimensions that a call returns."""
@@ -353,8 +343,8 @@ class DocumentEncoder:
         settings = self.chunk_settings
         warn_of_unfamiliar_texts(texts, self.tokenizer)
 
-        def pool_states(states: torch.Tensor, mask: torch.Tensor, prompt_length: int) -> tuple[torch.Tensor]:
-            pooled = pool(states, mask, self.pooling, prompt_length)
+        def pool_states(states: torch.Tensor, mask: torch.Tensor, first_pooled: int) -> tuple[torch.Tensor]:
+            pooled = pool(states, mask, self.pooling, first_pooled)
             if self.projection is not None:
                 pooled = self.projection(pooled.float())
             return (pooled,)
@@ -374,13 +364,16 @@ class DocumentEncoder:
 
 
 def _load_parts(
-    name: str | None, revision: str | None, dtype: torch.dtype | str
-) -> tuple[Checkpoint, PreTrainedModel, PreTrainedTokenizerBase, nn.Module | None]:
-    """Load the model, the tokenizer and the projection of a checkpoint."""
+    name: str, revision: str | None, dtype: torch.dtype | str, prompt: str | None, prompt_name: str | None
+) -> tuple[Checkpoint, PreTrainedModel, PreTrainedTokenizerBase, nn.Module | None, str]:
+    """Load the model, the tokenizer and the projection of a checkpoint, and choose its prompt."""
     checkpoint = open_checkpoint(name, revision, with_projection=True)
+    if prompt is None and prompt_name is None:
+        prompt = getattr(checkpoint.config, "prompt", None)  # of a saved KNNClassifier
     return (
         checkpoint,
         load_base_model(checkpoint, dtype),
         load_tokenizer(checkpoint.path, revision),
         load_projection(checkpoint.path, revision),
+        choose_prompt(checkpoint.path, prompt, prompt_name, revision),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,10 @@ from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, grouped
 from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import is_packed, run_encoder
 from .read_ahead import read_ahead
-from .time_estimate import TimeEstimate
 
+logger = logging.getLogger(__name__)
+
+LONG_TEXT = 1_000_000  # characters, as of a book; a CPU reads more in minutes
 CPU_TOKENS_PER_BATCH = 2048  # more tokens do not fit into the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
 # Packed rows on CUDA: with fewer batches, less of the time is Python's, for which the GPU would wait. A batch fills at
@@ -66,7 +69,7 @@ def embed_chunks(
         options: Options of the call; ``long_documents`` is the strategy that made the chunks.
         sizes: The number of dimensions of each output of ``pool_states``.
         pool_states: Computes the outputs, ``(rows, size)`` each, from the states ``(rows, L, H)``, with a row for each
-            embedding, their mask ``(rows, L)``, and the number of leading tokens that are not pooled.
+            embedding, their mask ``(rows, L)``, and the first token of each row that is pooled.
 
     Yields:
         A group of chunks and its outputs, float32 ``(rows, size)`` each, on the CPU.
@@ -74,7 +77,9 @@ def embed_chunks(
     encoder = model.base_model
     device = encoder.device
     in_bf16 = is_in_bfloat16(encoder, options.bf16, device)
-    time_estimate = TimeEstimate(texts, options.max_passages)
+    longest = max(map(len, texts), default=0)
+    if longest > LONG_TEXT and options.long_documents not in SINGLE_CHUNK and options.max_passages is None:
+        logger.warning("The longest text has %s characters, and all are read: max_passages limits it.", f"{longest:,}")
     progress = tqdm(
         total=len(texts),
         desc="Embedding",
@@ -95,7 +100,8 @@ def embed_chunks(
     def finish_first() -> None:
         """Wait for the first running batch, check its outputs, and put them into those of its group."""
         running_batch = running.popleft()
-        running_batch.wait()
+        if running_batch.copied is not None:
+            running_batch.copied.synchronize()
         group = running_batch.group
         batch = running_batch.batch
         for output, values in zip(group.outputs, running_batch.outputs, strict=True):
@@ -104,16 +110,14 @@ def embed_chunks(
             output.numpy()[batch.rows] = values.numpy()  # torch would start its threads for a copy
         group.unfinished -= 1
         progress.update(len(batch.numbers))
-        time_estimate.add(batch.token_count)
 
     with progress, contextlib.closing(groups):
         for group in groups:
             progress.total = group.total
-            time_estimate.begin(group.chunks)
             begun.append(group)
             with inference_mode(device, in_bf16):
                 for batch in group.batches:
-                    running.append(_run_batch(encoder, group, batch, settings.prompt_length, pool_states))
+                    running.append(_run_batch(encoder, group, batch, settings.first_pooled, pool_states))
                     if len(running) > most_running:
                         finish_first()
             while begun and not begun[0].unfinished:
@@ -147,18 +151,13 @@ class _Group:
 
 
 class _RunningBatch(NamedTuple):
-    """A batch that the device computes; its outputs, float32 on the CPU, are valid after ``wait``."""
+    """A batch that the device computes; its outputs, float32 on the CPU, are valid after ``copied``."""
 
     group: _Group
     batch: _Batch
     outputs: list[torch.Tensor]
     is_finite: torch.Tensor | None  # bool (), on the CPU: whether no output has NaN or infinity; None: not checked yet
     copied: torch.cuda.Event | None  # None: they are valid already
-
-    def wait(self) -> None:
-        """Wait until the outputs are on the CPU."""
-        if self.copied is not None:
-            self.copied.synchronize()
 
 
 def _groups(
@@ -229,7 +228,7 @@ def _run_batch(
     encoder: nn.Module,
     group: _Group,
     batch: _Batch,
-    prompt_length: int,
+    first_pooled: int,
     pool_states: PoolStates,
 ) -> _RunningBatch:
     """Start a batch, and the copy of its outputs to the CPU. A GPU of CUDA computes it later."""
@@ -238,7 +237,7 @@ def _run_batch(
     inputs = {name: tensor.to(device, non_blocking=is_cuda) for name, tensor in batch.inputs.items()}
     chunks = [group.chunks[number] for number in batch.numbers]
     states = run_encoder(encoder, token_count=batch.token_count, **inputs).last_hidden_state
-    part_states, mask, first_pooled = _states_of_parts(states, inputs["attention_mask"], chunks, prompt_length)
+    part_states, mask, first_pooled = _states_of_parts(states, inputs["attention_mask"], chunks, first_pooled)
     pooled = pool_states(part_states, mask, first_pooled)
     values = [output.float() for output in pooled]
     outputs = [output.to("cpu", non_blocking=is_cuda) for output in values]
@@ -437,19 +436,19 @@ class PassagesOfTexts:
 
 
 def _states_of_parts(
-    states: torch.Tensor, attention_mask: torch.Tensor, chunks: Sequence[Chunk], prompt_length: int
+    states: torch.Tensor, attention_mask: torch.Tensor, chunks: Sequence[Chunk], first_pooled: int
 ) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Cut out the states of each part of a chunk that gets its own embedding.
 
-    Returns the states ``(rows, L, H)``, their mask ``(rows, L)``, and the number of leading tokens that are not pooled.
+    Returns the states ``(rows, L, H)``, their mask ``(rows, L)``, and the first token of each row that is pooled.
     """
     if all(chunk.parts is None for chunk in chunks):
-        return states, attention_mask, prompt_length
+        return states, attention_mask, first_pooled
     rows = []
     for row, chunk in zip(states, chunks, strict=True):
         if chunk.parts is None:
             length = len(chunk.input_ids)
-            rows.append(row[min(prompt_length, length - 1) : length])
+            rows.append(row[min(first_pooled, length - 1) : length])
         else:
             rows += [row[start:end] for start, end in chunk.parts[:, :2].tolist()]
     masks = [torch.ones(len(row), dtype=attention_mask.dtype, device=states.device) for row in rows]

@@ -33,14 +33,8 @@ def make_embedder(
     embedding_options = EmbeddingOptions(**options)
     if isinstance(model, EndpointClassifier):
         return EndpointEmbedder(model, tokenizer=None, options=embedding_options)
-    if tokenizer is None:
-        tokenizer = _load_own_tokenizer(model)
-    return ClassifierEmbedder(model, tokenizer, embedding_options)
-
-
-def _load_own_tokenizer(model: PreTrainedModel) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of the checkpoint that a model was loaded from."""
     name = model.config.name_or_path
-    if not name:
+    if tokenizer is None and not name:
         raise ValueError("The pipeline needs a tokenizer: pass tokenizer=AutoTokenizer.from_pretrained(...).")
-    return load_tokenizer(name, getattr(model, "loaded_revision", None))
+    tokenizer = tokenizer or load_tokenizer(name, getattr(model, "loaded_revision", None))
+    return ClassifierEmbedder(model, tokenizer, embedding_options)

@@ -15,7 +15,15 @@ from .embedding_options import EmbeddingOptions
 from .text_embedder import TextEmbedder
 
 # Options and settings that have no effect on an endpoint.
-UNSUPPORTED = ("max_length", "max_tokens_per_batch", "bf16", "long_documents", "passage_length", "max_passages")
+UNSUPPORTED = (
+    "max_length",
+    "max_tokens_per_batch",
+    "bf16",
+    "long_documents",
+    "passage_length",
+    "max_passages",
+    "prompt",
+)
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class EndpointEmbedder(TextEmbedder):
         """Refuse options and settings that have no effect on the endpoint."""
         for name in UNSUPPORTED:
             value = getattr(self.options, name, None) or getattr(self.model.config, name, None)
-            if value not in (None, False, "first"):
+            if value not in (None, False, "", "first"):
                 raise ValueError(
                     f"{name}={value!r} has no effect on {self.model.endpoint!r}: leave it out. "
                     "'https://HOST/v1#MODEL#max_characters=N' sends at most N characters of a text."

@@ -83,16 +83,9 @@ def keep_frequent_tokens(
 def _tokens_to_keep(vocabulary: list[str], counts: Counter[int], size: int, always_kept: set[str]) -> list[int]:
     """The ids of the tokens to keep, in rising order; among equally frequent ones, those with the lowest ids."""
 
-    def is_always_kept(token_id: int) -> bool:
-        token = vocabulary[token_id]
-        character = token.removeprefix("##")
-        return token in always_kept or (len(character) == 1 and character.isascii())
-
-    def rank(token_id: int) -> tuple[bool, int]:
-        return is_always_kept(token_id), counts[token_id]
-
-    ranked = sorted(range(len(vocabulary)), key=rank, reverse=True)
-    if is_always_kept(ranked[size]):
+    needed = {token for token in vocabulary if len(token.removeprefix("##")) == 1 and token[-1].isascii()} | always_kept
+    ranked = sorted(range(len(vocabulary)), key=lambda i: (vocabulary[i] in needed, counts[i]), reverse=True)
+    if vocabulary[ranked[size]] in needed:
         raise ValueError(f"vocab_size={size} has no room for the special tokens and the ASCII characters: raise it.")
     return sorted(ranked[:size])
 

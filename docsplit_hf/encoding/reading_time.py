@@ -10,7 +10,6 @@ import numpy as np
 
 from ..reading.text_warnings import unlogged
 from .classifier_embedder import ClassifierEmbedder
-from .time_estimate import describe_duration
 
 SAMPLED_TEXTS = 16
 LONGEST_WAIT = 600  # seconds; texts that would take longer are not read whole unless the user asks for it
@@ -80,3 +79,12 @@ class ReadingTime(NamedTuple):
                 f" Reading them whole would take about {describe_duration(self.whole)}: --long_documents whole does so."
             )
         return described
+
+
+def describe_duration(seconds: float) -> str:
+    """Format seconds in seconds, minutes or hours."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours"

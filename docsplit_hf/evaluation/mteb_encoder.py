@@ -24,7 +24,7 @@ class MTEBEncoder:
     """An encoder with mteb's ``EncoderProtocol``, for ``mteb.evaluate``.
 
     mteb stores results by name and revision; the revision is the encoder's fingerprint. mteb's prompts are ignored: the
-    encoder uses its own instruction.
+    encoder uses its own prompt.
 
     Args:
         encoder: An encoder, or a name for ``load_encoder``: a folder, a model on the Hub, an endpoint.
@@ -106,7 +106,7 @@ class MTEBEncoder:
             "similarity_fn_name": ScoringFunction.COSINE,
             "embed_dim": getattr(encoder, "dimension", None),
             "max_tokens": getattr(encoder, "max_length", None),
-            "use_instructions": getattr(encoder, "instruction", None) is not None,
+            "use_instructions": bool(getattr(encoder, "prompt", "")),
             "framework": ["PyTorch"],
         }
         return ModelMeta.create_empty(known)

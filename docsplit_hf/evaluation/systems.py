@@ -40,7 +40,7 @@ class TextEncoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that embeddings depend on: weights, tokenizer, pooling, length, instruction, precision."""
+        """A hash of all that embeddings depend on: weights, tokenizer, pooling, length, prompt, precision."""
 
     def encode(self, texts: Sequence[str], show_progress: bool = True) -> np.ndarray:
         """Embed N texts: float32 of shape ``(N, D)``, of norm 1."""
@@ -75,7 +75,8 @@ def load_encoder(
     ``"sentence-transformers/all-MiniLM-L6-v2"``          a model on the Hub
     ``"docsplit-small-en"``                               the checkpoint that ships
     ``"out/docsplit"``                                    a folder: a DocSplit checkpoint, an adapter, any other encoder
-    ``"hkunlp/instructor-base#instruction=Represent:"``   with an instruction before every text
+    ``"hkunlp/instructor-base#prompt=Represent:"``        with a prompt of one's own before every text
+    ``"Qwen/Qwen3-Embedding-0.6B#prompt_name=query"``     with another of its prompts than that for classification
     ``"google-bert/bert-base-uncased#pooling=mean"``      with another pooling than its own
     ``"https://api.openai.com/v1#text-embedding-3-small"``  a model behind an OpenAI-compatible endpoint; it may be
                                                           followed by ``#requests_per_minute=60``,
@@ -95,7 +96,7 @@ def load_encoder(
                 name,
             )
         return load_endpoint(name)
-    converted = convert_options(name, options, {"instruction": str, "pooling": str})
+    converted = convert_options(name, options, {"prompt": str, "prompt_name": str, "pooling": str})
     encoder = DocumentEncoder.from_pretrained(base, max_length=max_length, **converted)
     if not bf16 and long_documents == "first":
         return encoder

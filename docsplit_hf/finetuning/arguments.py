@@ -97,6 +97,11 @@ def check_classifier_fit(
     make_embedder(model, tokenizer).check()
     if model.config.num_labels == 0:
         raise ValueError("The model has no classification head to train: give id2label to KNNClassifier.from_encoder.")
+    if model.config.prompt and not model.config.include_prompt:
+        raise ValueError(
+            "The encoder's pooling leaves out its prompt (include_prompt=False), and training does not: pass prompt='' "
+            "to KNNClassifier.from_encoder."
+        )
     if args.triplet_weight == 0 and model.config.decouple:
         raise ValueError(
             "triplet_weight=0 would leave the decoupled retrieval head untrained: raise it, or set decouple=False to "

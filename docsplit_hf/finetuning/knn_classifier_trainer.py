@@ -92,6 +92,7 @@ class KNNClassifierTrainer(BaseTrainer):
                 processing_class,
                 make_embedder(classifier, processing_class).max_length,
                 classifier.config.num_labels if self._multi_label else None,
+                classifier.config.prompt,
             )
         super().__init__(
             model=model,

@@ -30,6 +30,7 @@ class DataCollatorForLabeledExamples:
         tokenizer: The tokenizer.
         max_length: The longest input in tokens, including special tokens. Longer inputs are cut.
         num_labels: The number of labels, if a text may have several; None for one label per text.
+        prompt: The text that is put before each text.
 
     Example:
 
@@ -44,6 +45,7 @@ class DataCollatorForLabeledExamples:
     tokenizer: PreTrainedTokenizerBase
     max_length: int
     num_labels: int | None = None
+    prompt: str = ""
 
     def __call__(self, examples: list[LabeledExample]) -> dict[str, torch.Tensor]:
         """Make a batch.
@@ -64,7 +66,7 @@ class DataCollatorForLabeledExamples:
         inputs = []
         for example in examples:
             pair = replace_lone_surrogates(example["text_pair"]) if in_pairs else None
-            inputs.append((replace_lone_surrogates(example["text"]), pair))
+            inputs.append((replace_lone_surrogates(self.prompt + example["text"]), pair))
         beginnings = list(input_beginnings(inputs, self.max_length, self.tokenizer))
         texts, pairs = zip(*beginnings, strict=True)
         batch = self.tokenizer(

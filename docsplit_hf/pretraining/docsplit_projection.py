@@ -149,7 +149,7 @@ class DocSplitProjection:
 
         Args:
             folder: Folder to save to. A model already in it is replaced.
-            encoder: The encoder that the map was fitted for. Its instruction is not saved; give it when you load.
+            encoder: The encoder that the map was fitted for. Its prompt is not saved; give it when you load.
 
         Raises:
             ValueError: If the encoder has another number of dimensions, or dense layers of its own.

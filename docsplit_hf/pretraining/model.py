@@ -16,7 +16,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING, 
 from transformers.utils import ModelOutput
 
 from ..encoding.checkpoints.checkpoint import (
-    HubArguments,
+    HUB_ARGUMENTS,
     find_checkpoint,
     leave_unsaved,
     name_in_config,
@@ -211,7 +211,7 @@ class AutoModelForDocSplit:
         **kwargs: Any,
     ) -> PreTrainedModel:
         """Load the model of an existing checkpoint."""
-        hub_arguments: HubArguments = {key: kwargs[key] for key in HubArguments.__annotations__ if key in kwargs}
+        hub_arguments = {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
         checkpoint = open_checkpoint(name, **hub_arguments)
         config = checkpoint.config
         if config is None:

@@ -145,8 +145,8 @@ def _refuses(system: System) -> str | None:
     encoder = document_encoder(system)
     if encoder is None:
         return "whose weights are here"
-    if encoder.instruction or encoder.projection is not None:
-        return "without an instruction and without dense layers behind it"
+    if encoder.prompt or encoder.projection is not None:
+        return "without a prompt and without dense layers behind it"
     if encoding_options(system).get("long_documents", "first") != "first":
         return "that reads the beginnings of long documents (--long_documents first)"
     return None

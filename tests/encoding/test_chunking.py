@@ -15,7 +15,7 @@ from docsplit_hf.encoding import embed_chunks
 from docsplit_hf.encoding.chunking import SEVERAL_VECTORS, SINGLE_VECTOR, ChunkSettings, passage_bounds, read_chunks
 from docsplit_hf.reading import tokenization
 
-INSTRUCTION = "Represent the text:"
+PROMPT = "Represent the text:"
 RIVERS = "The river feeds the valley. "
 
 
@@ -43,10 +43,10 @@ def ids_of(tokenizer, text):
     return tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
-@pytest.mark.parametrize("instruction", [None, INSTRUCTION])
-def test_short_texts_have_equal_embeddings_under_all_strategies(encoder, tokenizer, texts, instruction):
-    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
-    room = 62 - len(ids_of(tokenizer, instruction or ""))
+@pytest.mark.parametrize("prompt", ["", PROMPT])
+def test_short_texts_have_equal_embeddings_under_all_strategies(encoder, tokenizer, texts, prompt):
+    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", prompt=prompt, include_prompt=False)
+    room = 62 - len(ids_of(tokenizer, prompt))
     short = [text for text in texts if len(ids_of(tokenizer, text)) <= room] + ["", " a garden "]
     expected = encoder.encode(short, show_progress=False)
     for strategy in SINGLE_VECTOR:
@@ -76,11 +76,11 @@ def test_passages_cover_every_token_in_order_with_their_spans(chunk_settings, to
         assert all(ids_of(tokenizer, valid[p.start : p.end]) == ids.tolist() for p, ids in zip(own, inner, strict=True))
 
 
-@pytest.mark.parametrize("instruction", ["", INSTRUCTION])
+@pytest.mark.parametrize("prompt", ["", PROMPT])
 @pytest.mark.parametrize("strategy", ["head_tail", "passages", "late"])
-def test_windows_give_the_same_passages_as_the_whole_text(tokenizer, long_text, strategy, instruction, monkeypatch):
+def test_windows_give_the_same_passages_as_the_whole_text(tokenizer, long_text, strategy, prompt, monkeypatch):
     text = "  " + long_text[:12_000].replace("\n", " ")
-    chunk_settings = ChunkSettings.of(tokenizer, 40, instruction)
+    chunk_settings = ChunkSettings.of(tokenizer, 40, prompt)
     # No sentence goes on in the next window where every word is one.
     monkeypatch.setattr(long_documents, "split_lines_plain", lambda part: re.findall(r"\s*\S+\s*", part))
     whole = list(read_chunks([text, "a garden"], chunk_settings, strategy, 20))
@@ -135,14 +135,14 @@ def test_a_capped_text_is_not_tokenized_to_its_end(chunk_settings, long_text, mo
     assert sum(tokenized) < 1_200_000 < len(text)
 
 
-@pytest.mark.parametrize("instruction", [None, INSTRUCTION])
-def test_the_average_weights_passages_by_tokens(encoder, tokenizer, long_text, instruction, monkeypatch):
-    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
+@pytest.mark.parametrize("prompt", ["", PROMPT])
+def test_the_average_weights_passages_by_tokens(encoder, tokenizer, long_text, prompt, monkeypatch):
+    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", prompt=prompt, include_prompt=False)
     texts = ["a garden", long_text[:9_000] + long_text[-3_000:], "", RIVERS * 30]
     passages = encoder.encode_passages(texts, show_progress=False)
     chunk_settings = encoder.chunk_settings
     chunks = read_chunks(texts, chunk_settings, "passages")
-    weights = np.array([len(chunk.input_ids) - chunk_settings.instruction_length for chunk in chunks])
+    weights = np.array([len(chunk.input_ids) - chunk_settings.prompt_length for chunk in chunks])
     sums = np.add.reduceat(passages.embeddings * weights[:, None], np.cumsum([0, *passages.counts[:-1]]))
     expected = sums / np.linalg.norm(sums, axis=1, keepdims=True)
     assert encoder.encode(texts, show_progress=False, long_documents="average") == pytest.approx(expected, abs=1e-5)
@@ -164,19 +164,19 @@ def test_a_passage_is_embedded_like_a_text_of_its_own(encoder, texts):
     assert passages.embeddings == pytest.approx(alone, abs=1e-5)
 
 
-@pytest.mark.parametrize("instruction", [None, INSTRUCTION])
-def test_late_passages_are_means_of_states_of_the_whole_text(encoder, tokenizer, instruction):
-    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
+@pytest.mark.parametrize("prompt", ["", PROMPT])
+def test_late_passages_are_means_of_states_of_the_whole_text(encoder, tokenizer, prompt):
+    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", prompt=prompt, include_prompt=False)
     text = RIVERS * 3 + "A garden is near. " * 3
     passages = encoder.encode_passages(
         [text, "a stone"], long_documents="late", passage_length=20, normalize=False, show_progress=False
     )
-    ids = ids_of(tokenizer, (instruction or "") + text)
+    ids = ids_of(tokenizer, prompt + text)
     prefix = encoder.chunk_settings.prefix
     suffix = encoder.chunk_settings.suffix
     with torch.no_grad():
         states = encoder.model(torch.tensor([[*prefix, *ids, *suffix]])).last_hidden_state[0]
-    start = len(prefix) + len(ids_of(tokenizer, instruction or ""))
+    start = len(prefix) + len(ids_of(tokenizer, prompt))
     for embedding, (first, last) in zip(passages.embeddings[:-1], passages.spans[:-1], strict=True):
         tokens = len(ids_of(tokenizer, text[first:last]))
         assert embedding == pytest.approx(states[start : start + tokens].mean(0).numpy(), abs=1e-5)

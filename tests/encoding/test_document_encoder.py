@@ -16,7 +16,7 @@ from docsplit_hf.encoding.embedders import make_embedder
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 from docsplit_hf.reading.tokenization import token_arrays
 
-INSTRUCTION = "The river feeds: "
+PROMPT = "The river feeds:"
 
 
 @pytest.fixture
@@ -46,11 +46,9 @@ def long_text(texts):
     return " ".join(texts * 12) + " 河流滋养山谷。" * 2000  # 100,000 characters
 
 
-@pytest.mark.parametrize("instruction", [None, INSTRUCTION])
-def test_only_the_beginning_of_a_long_text_is_tokenized(
-    encoder, tokenizer, long_text, instruction, monkeypatch, caplog
-):
-    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", instruction=instruction)
+@pytest.mark.parametrize("prompt", ["", PROMPT])
+def test_only_the_beginning_of_a_long_text_is_tokenized(encoder, tokenizer, long_text, prompt, monkeypatch, caplog):
+    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", prompt=prompt)
     read = []
 
     def noted(_, texts):
@@ -68,20 +66,19 @@ def test_only_the_beginning_of_a_long_text_is_tokenized(
     "options, message",
     [
         ({"max_length": 65}, "max_length=65 is more than the 64 positions"),
-        ({"instruction": " "}, "instruction is blank"),
-        ({"instruction": "river " * 62}, "no room for text behind it"),
+        ({"prompt": "river " * 62}, "no room for text behind it"),
     ],
 )
 def test_invalid_arguments_are_refused(encoder, tokenizer, options, message):
     with pytest.raises(ValueError, match=message):
         DocumentEncoder(encoder.model, tokenizer, **options)
-    DocumentEncoder(encoder.model, tokenizer, instruction="river " * 61)
+    DocumentEncoder(encoder.model, tokenizer, prompt="river " * 61)
 
 
-def test_length_and_instruction_can_be_changed_after_loading(encoder, tokenizer, texts):
-    given = DocumentEncoder(encoder.model, tokenizer, "mean", max_length=9, instruction=INSTRUCTION)
+def test_length_and_prompt_can_be_changed_after_loading(encoder, tokenizer, texts):
+    given = DocumentEncoder(encoder.model, tokenizer, "mean", max_length=9, prompt=PROMPT)
     encoder.max_length = given.max_length
-    encoder.instruction = given.instruction
+    encoder.prompt = given.prompt
     assert encoder.fingerprint == given.fingerprint
     assert (encoder.encode(texts, show_progress=False) == given.encode(texts, show_progress=False)).all()
 
@@ -175,21 +172,22 @@ def t5_model(t5_config):
 
 
 @pytest.mark.parametrize("architecture", ["bert", "t5"])
-def test_the_instruction_is_read_but_not_pooled(encoder, tokenizer, t5_model, t5_tokenizer, architecture, texts):
+def test_a_prompt_that_is_not_included_is_read_but_not_pooled(
+    encoder, tokenizer, t5_model, t5_tokenizer, architecture, texts
+):
     model, tokenizer = (encoder.model, tokenizer) if architecture == "bert" else (t5_model, t5_tokenizer)
-    with_instruction = DocumentEncoder(model, tokenizer, "mean", instruction=INSTRUCTION)
+    prompted = DocumentEncoder(model, tokenizer, "mean", prompt=PROMPT, include_prompt=False)
     assert is_packed(model) == (architecture == "bert")
-    # By the definition: the mask is the instruction by itself, less its end token.
-    left_out = len(tokenizer("The river feeds:")["input_ids"]) - 1
+    # By the definition: the mask is the prompt by itself, less its end token.
+    left_out = len(tokenizer(PROMPT)["input_ids"]) - 1
     for text in ("  a garden ", texts[0], ""):
-        prompted = "The river feeds:" + text.strip()
-        inputs = tokenizer(prompted, truncation=True, max_length=64, return_tensors="pt")
+        inputs = tokenizer(PROMPT + text, truncation=True, max_length=64, return_tensors="pt")
         with torch.no_grad():
             states = model(input_ids=inputs["input_ids"]).last_hidden_state[0]
-        embedding = with_instruction.encode([text], normalize=False, show_progress=False)[0]
+        embedding = prompted.encode([text], normalize=False, show_progress=False)[0]
         assert embedding == pytest.approx(states[left_out:].mean(0).numpy(), abs=1e-5)
-    together = with_instruction.encode(texts, show_progress=False)
-    alone = np.concatenate([with_instruction.encode([text], show_progress=False) for text in texts[:5]])
+    together = prompted.encode(texts, show_progress=False)
+    alone = np.concatenate([prompted.encode([text], show_progress=False) for text in texts[:5]])
     assert together[:5] == pytest.approx(alone, abs=1e-5)
     plain = DocumentEncoder(model, tokenizer, "mean").encode(texts, show_progress=False)
     assert abs(together - plain).max() > 1e-2
@@ -227,17 +225,17 @@ def test_dense_layers_and_prompts_give_the_embeddings_of_sentence_transformers(t
     ]
     reference = SentenceTransformer(modules=modules, device="cpu")
     reference.save_pretrained(str(tmp_path / "dense"))
-    encoder = DocumentEncoder.from_pretrained(str(tmp_path / "dense"), instruction=INSTRUCTION)
+    encoder = DocumentEncoder.from_pretrained(str(tmp_path / "dense"), prompt=PROMPT)
     assert (encoder.pooling, encoder.dimension) == ("mean", 8)
-    expected = reference.encode(texts[:8], prompt=INSTRUCTION.strip())
+    expected = reference.encode(texts[:8], prompt=PROMPT)
     assert encoder.encode(texts[:8], show_progress=False) == pytest.approx(expected, abs=1e-5)
     for dense in (tmp_path / "dense" / "2_Dense", tmp_path / "dense" / "3_Dense"):  # as INSTRUCTOR was released
         torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
         (dense / "model.safetensors").unlink()
-    assert SentenceTransformer(str(tmp_path / "dense")).encode(texts[:8], prompt=INSTRUCTION.strip()) == pytest.approx(
+    assert SentenceTransformer(str(tmp_path / "dense")).encode(texts[:8], prompt=PROMPT) == pytest.approx(
         expected, abs=1e-6
     )
-    pickled = DocumentEncoder.from_pretrained(str(tmp_path / "dense"), instruction=INSTRUCTION)
+    pickled = DocumentEncoder.from_pretrained(str(tmp_path / "dense"), prompt=PROMPT)
     assert pickled.encode(texts[:8], show_progress=False) == pytest.approx(expected, abs=1e-5)
     with pytest.raises(ValueError, match="Dense.*not supported"):  # training would lose the layers
         AutoModelForDocSplit.from_pretrained(str(tmp_path / "dense"))
@@ -265,8 +263,8 @@ def test_the_fingerprint_changes_with_everything_that_changes_embeddings(
     others = [
         changed(pooling="max"),
         changed(max_length=63),
-        changed(instruction="river"),
-        changed(instruction="garden"),
+        changed(prompt="river"),
+        changed(prompt="garden"),
         changed(tokenizer=t5_tokenizer),
         changed(projection=torch.nn.Sequential(layer, torch.nn.Identity())),
         changed(projection=torch.nn.Sequential(layer, torch.nn.Tanh())),

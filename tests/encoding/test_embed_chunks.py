@@ -214,3 +214,18 @@ def test_a_gpu_gives_the_embeddings_of_the_cpu(encoder, texts, bf16):
     encoder.model.cuda()
     found = encoder.encode(texts, show_progress=False, bf16=bf16, max_tokens_per_batch=2000)
     assert (found * expected).sum(1).min() > (0.999 if bf16 else 1 - 1e-5)
+
+
+def test_a_text_as_long_as_several_books_is_logged_and_moves_the_bar(monkeypatch, caplog, capsys):
+    monkeypatch.setattr(embed_chunks, "LONG_TEXT", 20_000)
+    encoder = DocumentEncoder.from_pretrained(device="cpu", max_length=64)
+    text = "The river feeds the valley, and nobody counts the stones. " * 400
+    encoder.encode([text], long_documents="whole", show_progress=False)
+    assert "The longest text has 23,200 characters, and all are read: max_passages limits it." in caplog.text
+    caplog.clear()
+    capped = encoder.encode([text], long_documents="whole", max_passages=20, show_progress=True)
+    assert "The longest text" not in caplog.text and "1 of 1 texts are longer than 20 passages: " in caplog.text
+    assert "20/20" in capsys.readouterr().err
+    first = encoder.encode_passages([text[:5_000]], show_progress=False).embeddings[:20]
+    again = first[0] + first.mean(0) / np.linalg.norm(first.mean(0))
+    assert capped[0] @ again / np.linalg.norm(again) == pytest.approx(1, abs=1e-3)

@@ -78,8 +78,8 @@ def test_an_address_loads_an_endpoint_encoder(caplog):
     assert "is an endpoint: max_length, bf16 and long_documents have no effect" in caplog.text
     with pytest.raises(ValueError, match="max_characters must be a number, got 'many'"):
         load_encoder("http://localhost:8000/v1#model#max_characters=many")
-    with pytest.raises(ValueError, match="has the option 'instruction'; allowed are: model, key_variable"):
-        load_encoder("http://localhost:8000/v1#model#instruction=Represent:")
+    with pytest.raises(ValueError, match="has the option 'prompt'; allowed are: model, key_variable"):
+        load_encoder("http://localhost:8000/v1#model#prompt=Represent:")
 
 
 class CountingEncoder:

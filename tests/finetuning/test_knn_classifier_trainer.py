@@ -225,6 +225,16 @@ def test_experts_are_evaluated_in_addition_to_the_mixture(make_trainer, examples
     assert "| ensemble |" in card and "| mixture |" in card and "adjusted on held-out texts" in card
 
 
+def test_training_reads_the_prompt(make_trainer, examples, tokenizer):
+    trainer = make_trainer(model_options={"prompt": "the river "})
+    batch = trainer.data_collator(list(examples["train"].select(range(2))))
+    prompted = ["the river " + text for text in examples["train"]["text"][:2]]
+    expected = tokenizer(prompted, padding=True, truncation=True, max_length=64)["input_ids"]
+    assert batch["input_ids"].tolist() == expected
+    with pytest.raises(ValueError, match="include_prompt=False"):
+        make_trainer(model_options={"prompt": "the river ", "include_prompt": False})
+
+
 def test_unsuitable_options_for_long_documents_are_refused_before_training(make_trainer):
     with pytest.raises(ValueError, match="passage_length=65 is more than the 64 tokens that the model reads"):
         make_trainer(model_options={"long_documents": "passages", "passage_length": 65})

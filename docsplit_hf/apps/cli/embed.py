@@ -47,6 +47,11 @@ class EmbeddingArguments:
     truncate_dim: int | None = HfArg(
         default=None, help="Keep only this many leading dimensions, for encoders trained with --matryoshka_dims."
     )
+    prompt: str | None = HfArg(
+        default=None,
+        help="The text to put before each text, '' for none. Default: the encoder's prompt for classification, or else "
+        "its default prompt, if it has one.",
+    )
     max_passages: int | None = HfArg(
         default=None,
         help="Read at most this many passages per text, with --long_documents average or whole. The unread fraction "
@@ -84,11 +89,16 @@ def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
     return documents
 
 
-def load_encoder(arguments: EncoderArguments, rows: datasets.Dataset, text_column: str) -> DocumentEncoder:
+def load_encoder(
+    arguments: EncoderArguments, rows: datasets.Dataset, text_column: str, prompt: str | None
+) -> DocumentEncoder:
     """Load the encoder in the requested precision; int8 is quantized on a random sample of the rows."""
     if arguments.precision != "int8":
         return DocumentEncoder.from_pretrained(
-            arguments.model_name_or_path, max_length=arguments.max_length, precision=arguments.precision
+            arguments.model_name_or_path,
+            max_length=arguments.max_length,
+            prompt=prompt,
+            precision=arguments.precision,
         )
     if len(rows) < MIN_INT8_TEXTS:
         print(
@@ -99,6 +109,7 @@ def load_encoder(arguments: EncoderArguments, rows: datasets.Dataset, text_colum
     return DocumentEncoder.from_pretrained(
         arguments.model_name_or_path,
         max_length=arguments.max_length,
+        prompt=prompt,
         precision="int8",
         calibration_texts=list(sample[text_column]),
     )
@@ -138,7 +149,7 @@ def main() -> dict[str, Any]:
         raise ValueError(f"{output} exists already: choose another --output, or delete it.")
     with list_of_failures(output.parent):
         rows = read_rows(arguments)
-    encoder = load_encoder(encoder_arguments, rows, arguments.text_column)
+    encoder = load_encoder(encoder_arguments, rows, arguments.text_column, arguments.prompt)
     cache = output.with_name(f"{output.name}.partial")
     cache.mkdir(parents=True, exist_ok=True)
     refuse_links(cache)

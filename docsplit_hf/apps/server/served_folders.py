@@ -37,6 +37,8 @@ READING_SETTINGS = (
     "long_documents",
     "passage_length",
     "truncate_dim",
+    "prompt",
+    "include_prompt",
     "normalize",
 )
 

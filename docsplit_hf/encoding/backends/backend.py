@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pathlib import Path
 from typing import ClassVar, Protocol
 
 import torch
@@ -20,10 +19,6 @@ class Engine(Protocol):
 
     def __call__(self, input_ids: torch.Tensor, **arguments: torch.Tensor) -> ModelOutput:
         """Compute ``last_hidden_state``, float32 ``(N, L, H)``, from padded rows, int64 ``(N, L)``."""
-        ...
-
-    def save(self, folder: str | Path) -> None:
-        """Write the compiled encoder into the folder of a checkpoint."""
         ...
 
 

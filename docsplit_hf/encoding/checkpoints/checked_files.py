@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from transformers import CONFIG_MAPPING
 
 REMEDY = "Download or copy the folder again."
+ANOTHER_ENCODER = "take one whose classes are in transformers and sentence-transformers."
 TOKENIZER = "tokenizer.json"
 # JSON files that transformers reads, and the type of their content.
 JSON_FILES = {
@@ -38,11 +40,18 @@ MOST_SHARED_LAYERS = 48  # as in ALBERT, which has more layers than tensors: all
 MOST_HEADS = 4_096
 WIDEST = 2**20
 LARGEST_VOCABULARY = 2**24
+# The least and the largest allowed value of each.
+LIMITS = (
+    dict.fromkeys(LAYERS, (0, MOST_LAYERS))
+    | dict.fromkeys(WIDTHS + INNER_WIDTHS, (1, WIDEST))
+    | dict.fromkeys(HEADS, (1, MOST_HEADS))
+    | dict.fromkeys(VOCABULARIES, (0, LARGEST_VOCABULARY))
+)
 NESTED = ("encoder_config", "text_config", "encoder")  # configurations within a configuration
 
 
 class DamagedFilesError(ValueError):
-    """A file of a checkpoint is damaged, or its content is impossible."""
+    """A file of a checkpoint is damaged, or asks for something that is impossible or not done."""
 
 
 class WeightsSize(NamedTuple):
@@ -68,6 +77,16 @@ def check_folder(folder: str | Path) -> None:
         check_sizes(folder / "config.json", config, total)
 
 
+def refuse_own_code(name: str | Path, config: Mapping[str, Any]) -> None:
+    """Refuse a configuration whose model is code in the checkpoint's repository, and not a class of transformers."""
+    model_type = config.get("model_type")
+    if config.get("auto_map") and model_type not in CONFIG_MAPPING:
+        raise DamagedFilesError(
+            f"{name} is of the type {model_type!r}, which is code in its repository (trust_remote_code). "
+            f"docsplit_hf runs no code of a checkpoint: {ANOTHER_ENCODER}"
+        )
+
+
 @contextlib.contextmanager
 def errors_name_config(name: str | Path) -> Iterator[None]:
     """Replace errors of transformers within the context by one that names a checkpoint's config.json."""
@@ -84,8 +103,10 @@ def errors_name_config(name: str | Path) -> Iterator[None]:
 
 def check_sizes(place: str | Path, config: Mapping[str, Any], weights: WeightsSize | None = None) -> None:
     """Refuse a configuration with impossible sizes, or, if ``weights`` are known, with sizes that do not fit them."""
-    for name, value, least, largest in _sizes(config):
-        if type(value) is not int:
+    for name in config:
+        least, largest = LIMITS.get(name, (0, 0))
+        value = config[name]
+        if name not in LIMITS or type(value) is not int:
             continue  # transformers refuses other types by the name of the setting
         if not least <= value <= largest:
             raise DamagedFilesError(f"{place} has {name}={value}: it must be from {least} to {largest:,}. {REMEDY}")
@@ -102,21 +123,6 @@ def check_sizes(place: str | Path, config: Mapping[str, Any], weights: WeightsSi
     for name in NESTED:
         if isinstance(config.get(name), Mapping):
             check_sizes(place, config[name], weights)
-
-
-def _sizes(config: Mapping[str, Any]) -> Iterator[tuple[str, Any, int, int]]:
-    """Name, value, least and largest allowed value of each setting in a configuration that is a size."""
-    kinds = (
-        (LAYERS, 0, MOST_LAYERS),
-        (WIDTHS, 1, WIDEST),
-        (INNER_WIDTHS, 1, WIDEST),
-        (HEADS, 1, MOST_HEADS),
-        (VOCABULARIES, 0, LARGEST_VOCABULARY),
-    )
-    for names, least, largest in kinds:
-        for name in names:
-            if name in config:
-                yield name, config[name], least, largest
 
 
 def _check_json(path: Path, kind: type) -> None:

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -30,7 +30,14 @@ from ...reading.source import refuse_mistyped_path
 from ...storage.atomic_replacement import valid_folder
 from ...storage.inside_folder import write_file
 from ...storage.one_state import FolderState, read_consistently
-from .checked_files import REMEDY, DamagedFilesError, check_folder, check_sizes, errors_name_config
+from .checked_files import (
+    REMEDY,
+    DamagedFilesError,
+    check_folder,
+    check_sizes,
+    errors_name_config,
+    refuse_own_code,
+)
 from .sentence_transformers_files import checkpoint_settings, read_json
 
 DEFAULT_CHECKPOINT = "docsplit-small-en"
@@ -39,14 +46,9 @@ DEFAULT_FOLDER = Path(__file__).absolute().with_name(DEFAULT_CHECKPOINT)
 DEFAULT_RECIPE = {"max_length": 128, "learning_rate": 5e-4, "num_train_epochs": 1, "warmup_steps": 10}
 
 
-class HubArguments(TypedDict, total=False):
-    """The arguments of ``from_pretrained`` that locate a checkpoint's files."""
-
-    revision: str | None
-    cache_dir: str | None
-    token: str | bool | None
-    subfolder: str
-    local_files_only: bool
+# The arguments of ``from_pretrained`` that locate a checkpoint's files.
+HUB_ARGUMENTS = ("revision", "cache_dir", "token", "subfolder", "local_files_only")
+DAMAGES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # raised for a damaged tokenizer
 
 
 def default_checkpoint() -> str:
@@ -94,6 +96,7 @@ class Checkpoint(NamedTuple):
     pooling: str | None  # None: not stated
     max_length: int | None  # None: not stated
     is_adapter: bool
+    include_prompt: bool = True  # whether the tokens of a prompt are pooled
 
 
 def open_checkpoint(
@@ -107,7 +110,15 @@ def open_checkpoint(
     config = None if is_adapter else _load_config(path, revision=revision, **hub_arguments)
     encoder_config = getattr(config, "encoder_config", config)  # a KNNClassifier's encoder states its pooling
     settings = checkpoint_settings(path, encoder_config, with_projection=with_projection, **files)
-    return Checkpoint(path, revision, config, settings.get("pooling"), settings.get("max_length"), is_adapter)
+    return Checkpoint(
+        path,
+        revision,
+        config,
+        pooling=settings.get("pooling"),
+        max_length=settings.get("max_length"),
+        is_adapter=is_adapter,
+        include_prompt=settings.get("include_prompt", True),
+    )
 
 
 def find_checkpoint(name: str | Path | None) -> str:
@@ -143,21 +154,15 @@ def load_tokenizer(name: str, revision: str | None = None) -> PreTrainedTokenize
     name = str(valid_folder(name))
     try:
         return AutoTokenizer.from_pretrained(name, revision=revision)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _damaged_tokenizer(name, error) from error
-    except Exception as error:  # the library "tokenizers" raises plain Exception
-        if type(error) is not Exception:
+    except Exception as error:
+        # The library "tokenizers" raises plain Exception.
+        if type(error) is not Exception and not isinstance(error, DAMAGES):
             raise
-        raise _damaged_tokenizer(name, error) from error
-
-
-def _damaged_tokenizer(name: str, error: Exception) -> DamagedFilesError:
-    """The error for a tokenizer that cannot be read."""
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    files = "tokenizer.json or tokenizer_config.json"
-    return DamagedFilesError(
-        f"The tokenizer of {name} cannot be read: {files} is missing or damaged ({reason}). {REMEDY}"
-    )
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        files = "tokenizer.json or tokenizer_config.json"
+        raise DamagedFilesError(
+            f"The tokenizer of {name} cannot be read: {files} is missing or damaged ({reason}). {REMEDY}"
+        ) from error
 
 
 class AutoModelWithoutHead(AutoModel):
@@ -181,7 +186,7 @@ class AutoModelWithoutHead(AutoModel):
     @classmethod
     def _load(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
         """Check the configuration, and load the encoder by its class in transformers."""
-        hub_arguments: HubArguments = {key: kwargs[key] for key in HubArguments.__annotations__ if key in kwargs}
+        hub_arguments = {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
         config = _checked_config(name, hub_arguments)
         try:
             with errors_name_config(name):
@@ -204,11 +209,12 @@ class DamagedCheckpointError(Exception):
     """A checkpoint has damaged files. Not a ``ValueError``, after which ``pipeline`` would try its other classes."""
 
 
-def _checked_config(name: str, hub_arguments: HubArguments) -> dict[str, Any]:
+def _checked_config(name: str, hub_arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The content of config.json, checked before a model is built; empty for an adapter, which has none."""
     try:
         check_folder(name)
         config, _ = PretrainedConfig.get_config_dict(name, **hub_arguments)
+        refuse_own_code(name, config)
         check_sizes(f"config.json of {name}", config)
     except OSError:  # not a model: AutoModel raises the error
         return {}
@@ -257,6 +263,7 @@ def _load_config(path: str, **hub_arguments: Any) -> PretrainedConfig:
     """Load and check the configuration of a checkpoint."""
     try:
         with errors_name_config(path):
+            refuse_own_code(path, PretrainedConfig.get_config_dict(path, **hub_arguments)[0])
             config = AutoConfig.from_pretrained(path, **hub_arguments)
     except OSError as error:
         is_name_on_hub = path.count("/") == 1 and not path.startswith((".", "/", "~"))

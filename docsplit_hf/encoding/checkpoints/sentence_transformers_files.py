@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from huggingface_hub import hf_hub_download
@@ -22,14 +22,17 @@ from transformers import PretrainedConfig
 from ...storage.atomic_replacement import apply_umask_to_weights
 from ...storage.inside_folder import write_file
 from ..portable.run_encoder import ACTIVATIONS, UnitNorm
+from .checked_files import ANOTHER_ENCODER
 
 logger = logging.getLogger(__name__)
 
 POOLING_MODES = {"cls": "cls_token", "mean": "mean_tokens", "max": "max_tokens", "last": "lasttoken"}
 MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
+LIBRARY = "sentence_transformers."  # modules of other packages are code in the checkpoint's repository
 WEIGHTS = "model.safetensors"
 PICKLE = "pytorch_model.bin"  # the only weights of some released checkpoints, such as INSTRUCTOR's
 OTHER_EMBEDDINGS = "the embeddings would not be the same. Use sentence-transformers for it."
+INSTRUCTOR = "instructor"  # its files do not state that its pooling leaves out the prompt
 # The pooling of released checkpoints without a stated one, as in their authors' code, by the beginning of their name.
 RELEASED_POOLINGS = {
     "facebook/contriever": "mean",
@@ -39,14 +42,22 @@ RELEASED_POOLINGS = {
 }
 
 
+class CheckpointSettings(TypedDict, total=False):
+    """Settings that a checkpoint may state."""
+
+    pooling: str | None
+    max_length: int | None
+    include_prompt: bool  # whether a prompt's own tokens are pooled; if it is not stated, they are
+
+
 def checkpoint_settings(
     name: str,
     config: PretrainedConfig | None,
     revision: str | None = None,
     with_projection: bool = False,
     **hub_arguments: Any,
-) -> dict[str, str | int | None]:
-    """The ``pooling`` and ``max_length`` that a checkpoint states, in ``config.docsplit`` or for sentence-transformers.
+) -> CheckpointSettings:
+    """The settings that a checkpoint states, in ``config.docsplit`` or for sentence-transformers.
 
     ``config``: None for an adapter. ``with_projection``: accept dense layers after the pooling.
     """
@@ -56,8 +67,8 @@ def checkpoint_settings(
         if unknown:  # a misspelled name would have no effect
             raise ValueError(f"config.docsplit of {name} has {unknown[0]!r}: it may have pooling and max_length only.")
         _check_length(f"config.docsplit of {name} has max_length", saved.get("max_length"))
-        return dict(saved)
-    settings: dict[str, str | int | None] = {}
+        return CheckpointSettings(**saved)
+    settings = CheckpointSettings()
     files = {"revision": revision} | hub_arguments
     modules = _modules(name, files)
     _check_order(name, [kind for kind, _ in modules], with_projection)
@@ -66,12 +77,25 @@ def checkpoint_settings(
     pooling = read_json(name, f"{folder}/config.json", **files)
     if pooling is not None:
         settings["pooling"] = _pooling_mode(name, pooling)
+        is_instructor = INSTRUCTOR in Path(name).name.lower()
+        settings["include_prompt"] = pooling.get("include_prompt", not is_instructor) is not False
     elif known := _released_pooling(name, config):
         logger.warning("%s states no pooling. It was trained with %r, which is used by default.", name, known)
         settings["pooling"] = known
     length = (read_json(name, "sentence_bert_config.json", **files) or {}).get("max_seq_length")
     _check_length(f"sentence_bert_config.json of {name} has max_seq_length", length)
-    return settings | ({"max_length": length} if length else {})
+    if length is None and modules:
+        length = _length_of_tokenizer(name, config, files)
+    if length:
+        settings["max_length"] = length
+    return settings
+
+
+def _length_of_tokenizer(name: str, config: PretrainedConfig | None, files: Mapping[str, Any]) -> int | None:
+    """The maximum length of the tokenizer, which sentence-transformers 6 saves there; None: that of the model."""
+    length = (read_json(name, "tokenizer_config.json", **files) or {}).get("model_max_length")
+    positions = getattr(config, "max_position_embeddings", None)
+    return length if isinstance(length, int) and positions and length < positions else None
 
 
 def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> Any:
@@ -113,6 +137,9 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
             )
         if config.get("use_residual"):
             raise ValueError(f"{folder} of {name} has use_residual, which is not supported: {OTHER_EMBEDDINGS}")
+        for key in ("module_input_name", "module_output_name"):
+            if config.get(key) not in (None, "sentence_embedding"):
+                raise ValueError(f"{folder} of {name} has {key}={config[key]!r}, not supported: {OTHER_EMBEDDINGS}")
         layers.append(_load_linear(name, folder, revision))
         layers.append(ACTIVATIONS[activation]())
     return nn.Sequential(*layers).eval().requires_grad_(False) if layers else None
@@ -180,7 +207,13 @@ def _modules(name: str, hub_arguments: Mapping[str, Any]) -> list[tuple[str, str
     for module in read_json(name, "modules.json", kind=list, **hub_arguments) or []:
         if not isinstance(module, dict):
             raise ValueError(f"modules.json of {name} holds {module!r} in place of a module: repair it.")
-        kind = str(module.get("type", "")).rpartition(".")[2]
+        kind_name = str(module.get("type", ""))
+        if not kind_name.startswith(LIBRARY):
+            raise ValueError(
+                f"{name} has the module {kind_name!r}, which is code in its repository (trust_remote_code). "
+                f"docsplit_hf runs no code of a checkpoint: {ANOTHER_ENCODER}"
+            )
+        kind = kind_name.rpartition(".")[2]
         folder = str(module.get("path"))
         if not re.fullmatch(r"\w*", folder):
             raise ValueError(f"{name} has its {kind} in {folder!r}, which is not the name of a folder inside it.")

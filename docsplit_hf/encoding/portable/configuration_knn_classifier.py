@@ -58,6 +58,8 @@ class KNNClassifierConfig(PreTrainedConfig):
             ``"passages"`` or ``"late"``, as in ``DocumentEncoder``.
         passage_length: Longest passage in tokens, including special tokens. None: ``max_length``, or 256 with
             ``"late"``.
+        prompt: The text that is put before each text, ``""`` for none.
+        include_prompt: Whether the tokens of the prompt are pooled.
         decouple: Whether the neighbor search has a representation of its own, ``r = MLP(h)``. False: it uses h.
         retrieval_dimension: Number of dimensions of r. None: the encoder's.
         truncate_dim: Number of leading dimensions of h for the neighbor search, if the encoder was trained for it
@@ -89,6 +91,8 @@ class KNNClassifierConfig(PreTrainedConfig):
     max_length: int | None = _count()
     long_documents: str = _checked("first", f"one of {LONG_DOCUMENTS}", LONG_DOCUMENTS.__contains__)
     passage_length: int | None = _count()
+    prompt: str = ""
+    include_prompt: bool = True
     decouple: bool = True
     retrieval_dimension: int | None = _count()
     truncate_dim: int | None = _count()

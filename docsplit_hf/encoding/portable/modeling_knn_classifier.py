@@ -113,11 +113,12 @@ class KNNClassifier(PreTrainedModel):
         id2label: Mapping[int, str] | None = None,
         revision: str | None = None,
         dtype: torch.dtype | str = "float32",
+        prompt_name: str | None = None,
         **config_arguments: Any,
     ) -> KNNClassifier:
         """Put new heads, with random weights, on a DocSplit checkpoint, a LoRA adapter of one, or any other encoder.
 
-        Pooling and maximum length are the checkpoint's own; without a pooling, the first token is used.
+        Pooling, maximum length and prompt are the checkpoint's own; without a pooling, the first token is used.
 
         Args:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
@@ -125,6 +126,7 @@ class KNNClassifier(PreTrainedModel):
             id2label: The name of each label.
             revision: The branch, tag or commit on the Hub.
             dtype: Type of the weights in memory.
+            prompt_name: As for ``DocumentEncoder.from_pretrained``.
             **config_arguments: Further arguments of ``KNNClassifierConfig``.
 
         Returns:
@@ -149,6 +151,8 @@ class KNNClassifier(PreTrainedModel):
             dtype=dtype,
             revision=revision,
             packing="off",  # only its weights are used
+            prompt=config_arguments.get("prompt"),
+            prompt_name=prompt_name,
         )
         if loaded.projection is not None and config_arguments.get("decouple", True):
             raise ValueError(
@@ -156,8 +160,15 @@ class KNNClassifier(PreTrainedModel):
                 "decouple=False to keep them, or KNNClassifier.around(DocumentEncoder.from_pretrained(...).model, ...) "
                 "to leave them out."
             )
-        config_arguments = {"pooling": loaded.pooling, "max_length": loaded.max_length} | config_arguments
-        return cls.around(loaded.model, num_labels, id2label, projection=loaded.projection, **config_arguments)
+        settings = {
+            "pooling": loaded.pooling,
+            "max_length": loaded.max_length,
+            "prompt": loaded.prompt,
+            "include_prompt": loaded.include_prompt,
+        }
+        return cls.around(
+            loaded.model, num_labels, id2label, projection=loaded.projection, **settings | config_arguments
+        )
 
     @classmethod
     def around(
@@ -250,24 +261,27 @@ class KNNClassifier(PreTrainedModel):
             output.loss = classification_loss(output.logits, labels, self.config.problem_type)
         return output
 
-    def read_states(self, states: torch.Tensor, attention_mask: torch.Tensor) -> KNNClassifierOutput:
+    def read_states(
+        self, states: torch.Tensor, attention_mask: torch.Tensor, first_pooled: int = 0
+    ) -> KNNClassifierOutput:
         """Compute logits and retrieval embeddings from last hidden states.
 
         Args:
             states: ``(B, L, H)``.
             attention_mask: ``(B, L)``, 1 for tokens.
+            first_pooled: The first token of each row that is pooled.
 
         Returns:
             ``logits``, ``(B, C)``, and ``retrieval_embeddings``, ``(B, R)`` float32.
         """
-        hidden = pool(states, attention_mask, self.config.pooling)
+        hidden = pool(states, attention_mask, self.config.pooling, first_pooled)
         logits = hidden.new_zeros(len(hidden), 0)
         if self.classifier is not None:
             logits = self.classifier(self.dropout(hidden))
         embeddings = hidden
         retrieval_pooling = self.config.retrieval_pooling or self.config.pooling
         if retrieval_pooling != self.config.pooling:
-            embeddings = pool(states, attention_mask, retrieval_pooling)
+            embeddings = pool(states, attention_mask, retrieval_pooling, first_pooled)
         if self.projection is not None:
             embeddings = self.projection(embeddings.to(next(self.projection.parameters()).dtype))
         if self.retrieval_head is not None:

@@ -142,23 +142,24 @@ def check_pooling(pooling: str) -> str:
 
 
 def pool(
-    hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str, prompt_length: int = 0
+    hidden_states: torch.Tensor, attention_mask: torch.Tensor, pooling: str, first_pooled: int = 0
 ) -> torch.Tensor:
     """Pool the last hidden states ``(N, L, H)`` of rows that are padded on the right: ``(N, H)``, same dtype.
 
-    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. ``"mean"`` and ``"max"`` leave out the first
-    ``prompt_length`` tokens of each row, but always keep its last token.
+    ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. Tokens before ``first_pooled`` are left out, but
+    never the last token of a row.
     """
     check_pooling(pooling)
+    rows = torch.arange(len(hidden_states), device=hidden_states.device)
+    last = attention_mask.sum(1) - 1
+    first = last.clamp(max=first_pooled)
     if pooling == "cls":
-        return hidden_states[:, 0]
+        return hidden_states[rows, first] if first_pooled else hidden_states[:, 0]
     if pooling == "last":
-        rows = torch.arange(len(hidden_states), device=hidden_states.device)
-        return hidden_states[rows, attention_mask.sum(1) - 1]
+        return hidden_states[rows, last]
     mask = attention_mask.bool()
-    if prompt_length:
-        first = (attention_mask.sum(1, keepdim=True) - 1).clamp(max=prompt_length)
-        mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= first)
+    if first_pooled:
+        mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= first[:, None])
     mask = mask[:, :, None]
     if pooling == "max":
         return hidden_states.masked_fill(~mask, -torch.inf).amax(1)

@@ -135,22 +135,6 @@ def test_copies_and_checkpoints_have_the_encoder_without_its_engine(load, texts,
         encoder.encode(texts, show_progress=False)
 
 
-def test_save_openvino_writes_for_sentence_transformers_and_is_never_read(load, texts, exact, tmp_path):
-    encoder = load(precision="int8")
-    encoder.save_openvino(tmp_path)
-    written = tmp_path / "openvino" / "openvino_model_qint8_quantized.xml"
-    model = openvino.Core().read_model(written)
-    assert {port.any_name for port in model.inputs} == {"input_ids", "attention_mask", "token_type_ids"}
-    assert [port.any_name for port in model.outputs] == ["last_hidden_state"]
-    with pytest.raises(ValueError, match="load it with backend='openvino'"):
-        load("torch").save_openvino(tmp_path)
-    written.write_text("what a stranger wrote")
-    encoder.model.save_pretrained(tmp_path)
-    encoder.tokenizer.save_pretrained(tmp_path)
-    loaded = DocumentEncoder.from_pretrained(tmp_path, "mean", backend="openvino")
-    assert loaded.encode(texts[:4], show_progress=False) == pytest.approx(exact[:4], abs=1e-4)
-
-
 def test_a_pipeline_runs_by_openvino_with_pairs(convert_at_once, texts, load):
     tokenizer = load("torch").tokenizer
     settings = {"pooling": "mean", "decouple": False, "normalize": True}

@@ -87,10 +87,14 @@ def test_all_files_are_requested_from_the_hub_with_the_same_arguments(monkeypatc
         f"{package}.checkpoint.AutoConfig.from_pretrained",
         lambda _, **arguments: asked.update({"config.json": arguments}) or tiny_config,
     )
+    monkeypatch.setattr(
+        f"{package}.checkpoint.PretrainedConfig.get_config_dict",
+        lambda _, **arguments: asked.update({"before": arguments}) or ({}, {}),
+    )
     checkpoint = open_checkpoint("me/model", revision="v1", token="secret", cache_dir="elsewhere")
     assert checkpoint.pooling is None and checkpoint.max_length is None and not checkpoint.is_adapter
     expected = {"revision": "v1", "token": "secret", "cache_dir": "elsewhere"}
-    assert len(asked) == 5 and all(expected.items() <= arguments.items() for arguments in asked.values())
+    assert len(asked) == 6 and all(expected.items() <= arguments.items() for arguments in asked.values())
 
 
 def test_the_shipped_folder_is_small_and_complete():

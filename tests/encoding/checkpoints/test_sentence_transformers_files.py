@@ -29,7 +29,11 @@ def write(folder, name, content):
         ("modules.json", '{"0": ', "modules.json of .* is not JSON: .*Download it again"),
         ("modules.json", {"type": "Pooling"}, "modules.json of .* holds a dict instead of a list"),
         ("modules.json", ["Pooling"], "holds 'Pooling' in place of a module"),
-        ("modules.json", [{"type": "Pooling", "path": "../1_Pooling"}], "has its Pooling in '../1_Pooling'"),
+        (
+            "modules.json",
+            [{"type": "sentence_transformers.models.Pooling", "path": "../1_Pooling"}],
+            "has its Pooling in '../1_Pooling'",
+        ),
         ("1_Pooling/config.json", ["mean"], "1_Pooling/config.json of .* holds a list instead of a dict"),
         ("sentence_bert_config.json", [512], "holds a list instead of a dict"),
         ("sentence_bert_config.json", {"max_seq_length": "512"}, "max_seq_length='512', which is not a length"),
@@ -44,7 +48,9 @@ def test_files_with_wrong_content_are_refused(tmp_path, file, content, message):
 
 def test_modules_in_an_unsupported_order_are_refused(tmp_path):
     def modules(*kinds):
-        content = [{"type": f"models.{kind}", "path": f"{i}_{kind}"} for i, kind in enumerate(kinds)]
+        content = [
+            {"type": f"sentence_transformers.models.{kind}", "path": f"{i}_{kind}"} for i, kind in enumerate(kinds)
+        ]
         write(tmp_path, "modules.json", content)
         return checkpoint_settings(str(tmp_path), None, with_projection=True)
 
@@ -70,7 +76,10 @@ def test_a_configuration_with_wrong_content_is_refused(docsplit, message):
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "2_Dense").mkdir()
-    modules = [{"path": "", "type": "models.Transformer"}, {"path": "2_Dense", "type": "models.Dense"}]
+    modules = [
+        {"path": "", "type": "sentence_transformers.models.Transformer"},
+        {"path": "2_Dense", "type": "sentence_transformers.models.Dense"},
+    ]
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     return tmp_path
 

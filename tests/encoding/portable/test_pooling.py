@@ -21,18 +21,18 @@ def test_each_pooling_equals_a_calculation_by_hand(pooling, expected):
 
 
 @pytest.mark.parametrize(
-    "pooling, prompt_length, expected",
+    "pooling, first_pooled, expected",
     [
         ("mean", 1, [[4, -1], [5, 3]]),
         ("mean", 2, [[4, -1], [7, 1]]),  # the last token of the first row stays
         ("mean", 9, [[4, -1], [7, 1]]),
         ("max", 1, [[4, -1], [7, 5]]),
-        ("cls", 1, [[1, -9], [2, 0]]),
+        ("cls", 1, [[4, -1], [3, 5]]),
         ("last", 1, [[4, -1], [7, 1]]),
     ],
 )
-def test_a_prompt_is_left_out(pooling, prompt_length, expected):
-    assert pool(HIDDEN, MASK, pooling, prompt_length).equal(torch.tensor(expected, dtype=torch.float32))
+def test_a_prompt_is_left_out(pooling, first_pooled, expected):
+    assert pool(HIDDEN, MASK, pooling, first_pooled).equal(torch.tensor(expected, dtype=torch.float32))
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,6 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ....content_hash import sha256_of_parts
 from ....extras import check_extra
-from ....storage.inside_folder import refuse_links
 from ...checkpoints.fingerprint import encoder_fingerprint
 from ...portable.run_encoder import max_positions, pool, run_encoder, without_engine
 from .export import (
@@ -56,7 +54,6 @@ class OpenVINOEngine:
         self.precision = precision
         self.key = key
         self._longest = longest
-        self._model = model
         options = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), **HINTS[precision]}
         self._compiled = openvino_core().compile_model(model, "CPU", options)
         self._names = [port.any_name for port in self._compiled.inputs]
@@ -70,16 +67,6 @@ class OpenVINOEngine:
         # Each call has its own request, because several threads may call, and requests own their results.
         results = self._compiled.create_infer_request().infer(rows, share_inputs=True)
         return BaseModelOutput(last_hidden_state=torch.from_numpy(results[0])[:, :length])
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model to the path in ``folder`` that sentence-transformers reads."""
-        import openvino
-
-        name = "openvino_model_qint8_quantized" if self.precision == "int8" else "openvino_model"
-        path = Path(folder) / "openvino" / f"{name}.xml"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        refuse_links(path.parent)
-        openvino.save_model(self._model, path, compress_to_fp16=False)
 
     def __repr__(self) -> str:
         return f"OpenVINO in {self.precision}"

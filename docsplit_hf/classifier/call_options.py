@@ -13,8 +13,8 @@ from ..fitting.label_sets import NO_LIMIT, check_level
 from ..fitting.rejection import HIGHEST_NOVELTY, check_error, check_lost_fraction, min_held_out_texts
 
 if TYPE_CHECKING:
-    from ..fitting.ensemble.fitted_experts import PreparedExperts
     from ..fitting.ensemble.guarantees import Guarantees
+    from ..fitting.ensemble.scoring import PreparedExperts
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def check_rejection(options: CallOptions, experts: PreparedExperts | None, label
         return
     guarantees = experts.fitted.guarantees
     if options.get("reject_each_label"):
-        _check_each_label(guarantees, experts.fitted.labels, reject, most_lost)
+        _check_each_label(guarantees, experts.ensemble.labels, reject, most_lost)
     elif np.isinf(guarantees.level_thresholds(reject, most_lost)).all():
         logger.warning(
             "No text gets an answer: reject=%g cannot be guaranteed. %s", reject, guarantees.describe(reject)
@@ -178,7 +178,7 @@ def check_label_sets(options: CallOptions, experts: PreparedExperts | None, labe
             len(guarantees.held_out.ids),
             guarantees.effective_size(),
         )
-    new = [name for name in label_names if name not in set(experts.fitted.labels)]
+    new = [name for name in label_names if name not in set(experts.ensemble.labels)]
     if new:
         logger.warning(
             "labels_at=%g is not guaranteed for texts of %s: no example had these labels at the last fit(). Add "

@@ -5,9 +5,10 @@ import pytest
 
 from docsplit_hf.arrays.predictions import Predictions
 from docsplit_hf.fitting.ensemble.explaining import MAX_EXPLAINED_WORDS, explain
-from docsplit_hf.fitting.ensemble.fitted_experts import FittedExperts, prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.neighbor_expert import VOTERS
 from docsplit_hf.fitting.ensemble.predicting import predict_with_experts
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.fitting.prediction import RequestedParts, TextInputs, make_answer
 
 from .stores import COMMON, NAMES, OWN, fitted_store, make_queries, score
@@ -49,7 +50,7 @@ def test_weights_and_labels_of_shown_neighbors_give_the_label_proportions(docume
 def test_the_experts_add_up_to_the_log_odds_of_the_best_two():
     store = fitted_store()
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
+    fitted = Fit.from_state(store.fitted)
     for row, probabilities in enumerate(answers.probabilities):
         order = np.argsort(-probabilities)
         for label in range(3):
@@ -64,7 +65,7 @@ def test_the_experts_add_up_to_the_log_odds_of_the_best_two():
 def test_with_several_labels_the_experts_add_up_to_the_log_odds_of_each():
     store = fitted_store(multi_label=True)
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
+    fitted = Fit.from_state(store.fitted)
     for label, probability in enumerate(answers.probabilities[2]):
         found = explain(answers, fitted, 2, label)
         assert found["against"] is None
@@ -75,7 +76,7 @@ def test_explaining_words_are_of_the_text_and_sorted_by_weight():
     store = fitted_store()
     labels, _, texts = make_queries()
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
+    fitted = Fit.from_state(store.fitted)
     for row, label in enumerate(labels):
         words = explain(answers, fitted, row, int(label))["words"]
         weights = [word["weight"] for word in words]
@@ -88,7 +89,7 @@ def test_all_words_of_a_text_add_up_to_the_contribution_of_the_expert(monkeypatc
     monkeypatch.setattr("docsplit_hf.fitting.ensemble.explaining.MAX_EXPLAINED_WORDS", 100)
     store = fitted_store()
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
+    fitted = Fit.from_state(store.fitted)
     both = [explain(answers, fitted, 0, label) for label in np.argsort(-answers.probabilities[0])[:2]]
     pro, contra = (sum(word["weight"] for word in found["words"]) for found in both)
     assert pro - contra == pytest.approx(both[0]["experts"]["words"], rel=1e-4)
@@ -97,7 +98,7 @@ def test_all_words_of_a_text_add_up_to_the_contribution_of_the_expert(monkeypatc
 def test_without_texts_no_words_explain_and_a_later_label_has_a_note():
     store = fitted_store(texts=False)
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
+    fitted = Fit.from_state(store.fitted)
     assert explain(answers, fitted, 0, 0)["words"] == []
     of_later_label = explain(answers, fitted, 0, 7)
     assert (of_later_label["against"], of_later_label["experts"], of_later_label["words"]) == (None, {}, [])

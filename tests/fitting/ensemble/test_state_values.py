@@ -11,8 +11,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.fitting.ensemble.report import FitReport
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.storage.manifest import file_name, render_manifest
 
 from .stores import fitted_store, score

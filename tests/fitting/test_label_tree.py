@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import Dataset
-from docsplit_hf.fitting.ensemble.saved_state import check_state
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -18,6 +17,7 @@ from docsplit_hf.apps.page.views import answer as answer_on_page
 from docsplit_hf.apps.page.views import coverage_text, error_rate_of
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
 from docsplit_hf.finetuning.evaluation import describe_parts, evaluate_parts
+from docsplit_hf.fitting.ensemble.fit import check_state
 from docsplit_hf.fitting.label_tree import (
     FLAT,
     NO_LEVEL,

@@ -132,7 +132,7 @@ class Fit:
         for name, learned in by_expert.items():
             for array in EXPERTS[name].saved_arrays(state.settings["has_head"]):
                 learned[array] = arrays[f"{name}.{array}"]
-        return restored(cls, state.settings | arrays | {"by_expert": by_expert, "terms": state.vocabulary})
+        return restored(cls, state.settings | {"by_expert": by_expert, "terms": state.vocabulary}, arrays)
 
 
 def check_state(state: FittedState, view: View) -> None:

@@ -117,13 +117,15 @@ def saved_fields(record: type, prefix: str = "", path: tuple[str, ...] = ()) -> 
             yield prefix + name, Saved(own_path, kind)
 
 
-def restored(record: type, saved: dict[str, Any], prefix: str = "") -> Any:
+def restored(record: type, settings: dict[str, Any], arrays: dict[str, np.ndarray], prefix: str = "") -> Any:
     """Make a record of its saved fields; missing ones get their defaults."""
     found = {}
     for name, kind in types_of(record).items():
         inner, *marks = get_args(kind) if get_origin(kind) is Annotated else (kind,)
         if hasattr(inner, "_fields") or hasattr(inner, "__dataclass_fields__"):
-            found[name] = restored(inner, saved, marks[0].text if marks else prefix)
-        elif prefix + name in saved:
+            found[name] = restored(inner, settings, arrays, marks[0].text if marks else prefix)
+            continue
+        saved = arrays if inner is np.ndarray else settings
+        if prefix + name in saved:
             found[name] = saved[prefix + name]
     return record(**found)

@@ -198,7 +198,7 @@ def test_many_documents_are_sampled_reproducibly(monkeypatch, caplog):
     store = fitted_store()
     assert "Of 60 documents, a random 20 are used" in caplog.text
     arrays = store.fitted.arrays
-    assert len(arrays["ids"]) == len(arrays["soft"]) == 12 + 20
+    assert len(arrays["ids"]) == len(arrays["soft_labels"]) == 12 + 20
     assert store.fitted.settings["documents"] == 20
     assert np.array_equal(make_corpus(store.snapshot).ids, arrays["ids"])
     assert (prepare_experts(store.view()).places.of_all >= 0).sum() == 20

@@ -79,8 +79,8 @@ SAVED_SETTINGS = set(
 )
 SAVED_ARRAYS = set(
     "mean components whitening soft_labels shift proportions ids idf proportion_draws held_out_ids "
-    "held_out_probabilities held_out_labels held_out_familiarity held_out_is_counted classifier.probe words.weights topics.centers "
-    "vocabulary.weights".split()
+    "held_out_probabilities held_out_labels held_out_familiarity held_out_is_counted classifier.probe words.weights "
+    "topics.centers vocabulary.weights".split()
 )
 
 

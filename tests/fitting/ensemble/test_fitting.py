@@ -103,9 +103,7 @@ def test_held_out_texts_choose_the_weights():
         assert settings.report.measured_on == "held-out texts"
         shares.append(settings.report.shares["classifier"])
     assert shares[0] > shares[1] + 0.2
-    fitted = fit_experts(
-        Problem(store.snapshot, None, HeldOut(keys, texts, labels, right), True, False), show_progress=False
-    )
+    fitted = fit_experts(Problem(store.snapshot, None, HeldOut(keys, texts, labels, right), True), show_progress=False)
     assert fitted.ensemble.learned.by_expert["classifier"] == {}
     store.fitted = fitted.to_state()
     assert (score(store, right[:9]).probabilities.argmax(1) == labels[:9]).all()

@@ -160,5 +160,5 @@ def test_the_fraction_of_out_of_scope_documents_is_independent_of_their_order():
         order = np.random.default_rng(seed).permutation(len(keys))
         store = KNNDatastore(make_keys(labels, 1), labels, NAMES, make_texts(labels, 1))
         store.add_documents(keys[order], [texts[row] for row in order])
-        found.append(fitted_on(store).fitted.report.foreign)
+        found.append(fitted_on(store).report.foreign)
     assert found[0] == found[1] > 0

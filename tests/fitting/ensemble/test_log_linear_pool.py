@@ -74,7 +74,7 @@ def test_the_explanation_adds_up_with_estimated_proportions():
     answers = score(store)
     ready = prepare_experts(store.snapshot)
     for row, label in enumerate(answers.probabilities.argmax(1).tolist()):
-        said = explain(answers, ready.fitted, row, label)
+        said = explain(answers, ready.ensemble, row, label)
         against = NAMES.index(said["against"])
         odds = np.log(answers.probabilities[row, label] / answers.probabilities[row, against])
         assert sum(said["experts"].values()) == pytest.approx(odds, abs=1e-6)

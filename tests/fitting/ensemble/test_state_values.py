@@ -86,7 +86,7 @@ def check_opening(folder, name):
     assert np.isfinite(
         fitted.guarantees.novelty(answers.closeness if answers.closeness is not None else np.zeros(9))
     ).all()
-    if not fitted.multi_label:
+    if not fitted.ensemble.multi_label:
         fitted.guarantees.answered_fraction(0.1)
     str(FitReport.of(store.fitted.settings))
     return False

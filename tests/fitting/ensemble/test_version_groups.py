@@ -20,6 +20,8 @@ from docsplit_hf.fitting.ensemble.version_groups import (
 )
 from docsplit_hf.reading.versions import VersionPairs
 
+from .stores import training_data
+
 NAMES = ["original", "amended"]
 SIGN = {0: "hereby", 1: "whereas"}  # the word that shows the label
 WORDS = 40
@@ -107,9 +109,9 @@ def test_versions_count_once_in_all_that_is_promised():
     assert fitted.guarantees.least_error() == pytest.approx(1 - 0.1 ** (1 / 40), abs=1e-6)
     assert fitted.guarantees.effective_size() == 40 and "that 40 held-out texts" in fitted.guarantees.describe(0.05)
     assert len(fitted.held_out.ids) == 120  # an audit checks the label of each version
-    once = fitted.held_out.rows(fitted.is_counted)
+    once = fitted.held_out.rows(fitted.held_out.is_counted)
     groups = make_corpus(store.snapshot).text_numbers  # all texts differ
-    assert len(set(groups)) == 120 and fitted.is_counted.sum() == 40
+    assert len(set(groups)) == 120 and fitted.held_out.is_counted.sum() == 40
     np.testing.assert_array_equal(once.probabilities, fitted.guarantees.held_out.probabilities)
     store.fitted = fitted.to_state()
     again = prepare_experts(store.snapshot).fitted
@@ -137,7 +139,7 @@ def test_without_versions_no_bit_changes(monkeypatch, documents):
     found = fit_experts(Problem(store.snapshot), show_progress=False)
     without_versions(monkeypatch)
     before = fit_experts(Problem(store.snapshot), show_progress=False)
-    assert str(found.settings.report) == str(before.settings.report) and found.settings == before.settings
+    assert str(found.report) == str(before.report) and found.to_state().settings == before.to_state().settings
     after = found.to_state().arrays
     for name, array in before.to_state().arrays.items():
         assert array.tobytes() == after[name].tobytes(), name
@@ -204,7 +206,7 @@ def test_several_labels():
     several = KNNDatastore(store.keys, labels, NAMES, store.texts, multi_label=True)
     found = report_of(several)
     assert (found.versions, found.contradictory) == (40, 20)
-    settings = fit_experts(Problem(several.snapshot), show_progress=False)
+    settings = fit_experts(Problem(several.snapshot), show_progress=False).to_state().settings
     assert FitReport.of(settings) == found
     with pytest.raises(ValueError, match="versions=-1, which is impossible"):
         FitReport.of(settings | {"versions": -1})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from ...arrays.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
-from ...arrays.keys import LARGEST_VALUE
+from ...arrays.keys import LARGEST_VALUE, exact_search
 from ...arrays.row_table import rows_at
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
@@ -100,7 +100,7 @@ def _latent_words(words: sp.csr_matrix | None, different_texts: int) -> np.ndarr
     dimensions = min(WORD_DIMENSIONS, different_texts // TEXTS_PER_DIMENSION, words.shape[1] - 1)
     if dimensions < 1:
         return np.zeros((0, words.shape[1]), np.float32)
-    return TruncatedSVD(dimensions, n_iter=2, random_state=0).fit(words).components_.astype(np.float32)
+    return TruncatedSVD(dimensions, n_iter=3, random_state=0).fit(words).components_.astype(np.float32)
 
 
 def _whitening(vectors: np.ndarray) -> np.ndarray:
@@ -135,10 +135,8 @@ def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_arra
 
 def nearest_rows(vectors: np.ndarray, k: int) -> np.ndarray:
     """Rows of the k nearest texts to each text, itself included, int64 ``(N, k)``; -1 where an index found too few."""
-    import faiss
-
     if len(vectors) <= MAX_EXACT_GRAPH_TEXTS:
-        return faiss.knn(vectors, vectors, k)[1]
+        return exact_search(vectors, vectors, k)[1]
     index = build_index(vectors, f"IVF{min(INDEX_LISTS, len(vectors) // ROWS_PER_CENTROID)},Flat")
     set_nprobe(index, INDEX_PROBES)
     return approximate_search(index, vectors, k)
@@ -151,40 +149,22 @@ def propagate_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray,
     distribution. With several, F is the fraction of the examples reaching a text that have the label. A text that no
     example reaches gets equal labels, or the label frequencies of the examples. Examples keep their labels.
     """
-    return propagate_in_folds(graph, [rows], [targets], multi_label)[0]
-
-
-def propagate_in_folds(
-    graph: sp.csr_array, rows: Sequence[np.ndarray], targets: Sequence[np.ndarray], multi_label: bool
-) -> list[np.ndarray]:
-    """Propagate labels as ``propagate_labels`` does, of the examples of each fold, in one pass over the graph."""
-    starts = []
-    for own_rows, own_targets in zip(rows, targets, strict=True):
-        given = np.hstack([own_targets, np.ones((len(own_targets), 1))]) if multi_label else own_targets
-        start = np.zeros((graph.shape[0], given.shape[1]), np.float32)
-        start[own_rows] = given
-        starts.append(start)
-    start = np.hstack(starts)
+    given = np.hstack([targets, np.ones((len(targets), 1))]) if multi_label else targets
+    start = np.zeros((graph.shape[0], given.shape[1]), np.float32)
+    start[rows] = given
     mass = start
     for _ in range(PROPAGATION_STEPS):
         mass = PROPAGATION_ALPHA * (graph @ mass) + (1 - PROPAGATION_ALPHA) * start
-    found = []
-    for own_mass, own_rows, own_targets in zip(np.split(mass, len(rows), axis=1), rows, targets, strict=True):
-        soft = _soft_labels(own_mass, own_targets, multi_label)
-        soft[own_rows] = own_targets
-        found.append(soft.astype(np.float32))
-    return found
-
-
-def _soft_labels(mass: np.ndarray, targets: np.ndarray, multi_label: bool) -> np.ndarray:
-    """Turn propagated mass, with that of all examples as the last column if multi-label, into soft labels."""
     if multi_label:
         reached = mass[:, -1:]
         frequencies = targets.mean(0, keepdims=True)
-        return np.where(reached > 0, mass[:, :-1] / np.maximum(reached, 1e-30), frequencies).clip(0, 1)
-    balanced = mass / np.maximum(mass.sum(0), 1e-30)
-    total = balanced.sum(1, keepdims=True)
-    return np.where(total > 0, balanced / np.maximum(total, 1e-30), 1 / targets.shape[1])
+        soft = np.where(reached > 0, mass[:, :-1] / np.maximum(reached, 1e-30), frequencies).clip(0, 1)
+    else:
+        balanced = mass / np.maximum(mass.sum(0), 1e-30)
+        total = balanced.sum(1, keepdims=True)
+        soft = np.where(total > 0, balanced / np.maximum(total, 1e-30), 1 / targets.shape[1])
+    soft[rows] = targets
+    return soft.astype(np.float32)
 
 
 class Corpus(NamedTuple):

@@ -41,8 +41,9 @@ from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, datalab_inputs
 from docsplit_hf.fitting.audit.findings import duplicate_groups, nearest_examples, outliers
 from docsplit_hf.fitting.ensemble.corpus import unit
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
@@ -239,7 +240,7 @@ def change(labels: np.ndarray, count: int, share: float, rng: np.random.Generato
 
 def fit(store: KNNDatastore) -> float:
     """Fit the experts, and return their out-of-fold accuracy."""
-    fitted = fit_experts(store.snapshot, show_progress=False)
+    fitted = fit_experts(Problem(store.snapshot), show_progress=False)
     store.fitted = fitted.to_state()
     return float(fitted.held_out.right.mean())
 

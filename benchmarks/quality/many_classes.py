@@ -35,7 +35,7 @@ from benchmarks.quality.few_labels.systems import logistic_regression, ours
 from docsplit_hf.fitting.ensemble import fitting
 from docsplit_hf.fitting.ensemble.expert import Expert
 from docsplit_hf.fitting.ensemble.held_out_scores import Voters
-from docsplit_hf.fitting.ensemble.vector_experts import Classifier
+from docsplit_hf.fitting.ensemble.vector_experts import HeadOrProbe
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"
@@ -115,7 +115,7 @@ def changed(system: str) -> Iterator[None]:
 @contextmanager
 def one_probe() -> Iterator[None]:
     """Leave out the regression that learns from documents."""
-    with mock.patch.object(Classifier, "learn_from_posterior", Expert.learn_from_posterior):
+    with mock.patch.object(HeadOrProbe, "learn_from_posterior", Expert.learn_from_posterior):
         yield
 
 

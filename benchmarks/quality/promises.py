@@ -25,11 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from docsplit_hf.classifier.ensemble import label_proportions
-from docsplit_hf.classifier.ensemble.fitted_experts import PreparedExperts, prepare_experts, score_texts
-from docsplit_hf.classifier.ensemble.fitting import fit_experts
-from docsplit_hf.classifier.ensemble.vector_experts import readable_names
-from docsplit_hf.classifier.ensemble.word_experts import fit_vocabulary, vocabulary_scores
 from docsplit_hf.classifier.label_sets import label_sets
 from docsplit_hf.classifier.rejection import confidence_threshold
 
@@ -39,6 +34,12 @@ from benchmarks.quality.few_labels.protocol import FewLabels, as_one_text, draw,
 from benchmarks.quality.few_labels.records import add_record, read_records
 from benchmarks.quality.proportions import make_pile, of_all_texts, shifted_figures
 from docsplit_hf import KNNDatastore
+from docsplit_hf.fitting.ensemble import label_proportions
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem, used_labels
+from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.vector_experts import readable_names
+from docsplit_hf.fitting.ensemble.word_experts import fit_vocabulary, vocabulary_scores
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "reliability"
 KEY = ("commit", "kind", "task", "examples", "exponent", "draw")
@@ -156,14 +157,15 @@ class Trial:
         vectors = np.concatenate([self.vectors[rows], *(vectors[places] for vectors in self.endings)])
         texts = np.concatenate([self.texts[rows] + ending for ending in ("", *ENDINGS)])
         ready = self.fit(vectors, texts, np.tile(self.labels[rows], 1 + len(ENDINGS)))
-        return self.measured(ready, rows) | {"versions": ready.fitted.settings.report.versions}
+        return self.measured(ready, rows) | {"versions": ready.fitted.report.versions}
 
     def fit(self, vectors: np.ndarray, texts: np.ndarray, labels: np.ndarray) -> PreparedExperts:
         store = KNNDatastore(vectors, [self.task.names[label] for label in labels], [], texts)
         fitted = fit_experts(
-            store.snapshot,
+            Problem(
+                store.snapshot, name_embeddings=self.embedder.embed_anew(readable_names(used_labels(store.snapshot)))
+            ),
             show_progress=False,
-            embed_names=lambda names: self.embedder.embed_anew(readable_names(names)),
         )
         store.fitted = fitted.to_state()
         return prepare_experts(store.snapshot)
@@ -178,7 +180,7 @@ class Trial:
         right = answers.probabilities.argmax(1) == labels
         guarantees = ready.fitted.guarantees
         sure = guarantees.confidence(answers.probabilities, guarantees.novelty(answers.familiarity()))
-        report = ready.fitted.settings.report
+        report = ready.fitted.report
         said = {measured["expert"]: measured["accuracy"] for measured in report.measured}
         rejected = {}
         sets = {}
@@ -194,7 +196,7 @@ class Trial:
         return {
             "texts": len(labels),
             "held_out": len(guarantees.held_out.ids),
-            "said": said["mixture"],
+            "said": said["ensemble"],
             "accuracy": float(right.mean()),
             "interval": report.accuracy_interval,
             "words_said": said["word counts"],

@@ -35,10 +35,11 @@ from benchmarks.quality.few_labels.protocol import FewLabels, as_one_text, draw,
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble import label_proportions, weighing
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.label_proportions import Proportions, calibration, proportions_of
 from docsplit_hf.fitting.ensemble.log_linear_pool import smoothed
+from docsplit_hf.fitting.ensemble.problem import Problem, used_labels
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.vector_experts import readable_names
 from docsplit_hf.training.markdown import table
 
@@ -115,9 +116,8 @@ def make_pile(task: FewLabels, embedder: Embedder, per_label: int, exponent: flo
 
     with mock.patch.object(weighing, "estimate_proportions", remember):
         fitted = fit_experts(
-            store.snapshot,
+            Problem(store.snapshot, name_embeddings=embedder.embed_anew(readable_names(used_labels(store.snapshot)))),
             show_progress=False,
-            embed_names=lambda names: embedder.embed_anew(readable_names(names)),
         )
     if not inputs:
         return None

@@ -31,10 +31,10 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.row_table import encode_known_labels
-from docsplit_hf.fitting.ensemble.fitted_experts import PreparedExperts, ScoredTexts, prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.fitting.ensemble.held_out_scores import HeldOut
 from docsplit_hf.fitting.ensemble.measuring import REPORTED_ERRORS
+from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem, used_labels
+from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, Scores, prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.vector_experts import readable_names
 from docsplit_hf.training.markdown import table
 
@@ -77,7 +77,7 @@ def main() -> None:
         pool = embedder.embed(task.pool)
         test = embedder.embed(task.test)
 
-        def embed_names(names: tuple[str, ...], embedder: Embedder = embedder) -> np.ndarray:
+        def embed_names(names: list[str], embedder: Embedder = embedder) -> np.ndarray:
             return embedder.embed_anew(readable_names(names))
 
         for per_label in options.per_label:
@@ -123,7 +123,7 @@ def promises(trial: Trial, held_out: int) -> dict[str, Any]:
         found[str(error)] = {"answers": int(accepted.sum()), "wrong": int((~right[accepted]).sum())}
     held_out = ready.fitted.held_out
     accuracies = {"accuracy": float(right.mean()), "accuracy_in_folds": float(held_out.right.mean())}
-    report = ready.fitted.settings.report
+    report = ready.fitted.report
     measured = report.ensemble_accuracy().accuracy
     accuracies |= {"measured": measured, "interval": report.accuracy_interval}
     found_proportions = np.array([report.proportions.get(name, 0.0) for name in task.names])
@@ -170,7 +170,7 @@ def foreign(
                 sure = ready.fitted.guarantees.confidence(of_strangers.probabilities, own, most_lost)
                 record["out_of_scope"] = float((sure >= level).mean())
             found[f"{error} {name}"] = record
-    report = ready.fitted.settings.report
+    report = ready.fitted.report
     auroc = float(roc_auc_score(~is_known, novel))
     return {"known_classes": known_count, "found_foreign": report.foreign, "auroc": auroc, "answered": found}
 
@@ -213,12 +213,13 @@ def _fit(trial: Trial, known: np.ndarray, documents: str, fitted_on: Sequence[in
     if len(fitted_on):
         labels = encode_known_labels([task.names[task.test_labels[i]] for i in fitted_on], task.names, False)
         held_out = HeldOut(trial.test[fitted_on], [task.test[i] for i in fitted_on], labels, None)
-    fitted = fit_experts(store.snapshot, held_out=held_out, show_progress=False, embed_names=trial.embed_names)
-    store.fitted = fitted.to_state()
+    name_embeddings = trial.embed_names(used_labels(store.snapshot))
+    problem = Problem(store.snapshot, held_out=held_out, name_embeddings=name_embeddings)
+    store.fitted = fit_experts(problem, show_progress=False).to_state()
     return prepare_experts(store.snapshot)
 
 
-def _ask(trial: Trial, ready: PreparedExperts, rows: np.ndarray) -> tuple[ScoredTexts, np.ndarray]:
+def _ask(trial: Trial, ready: PreparedExperts, rows: np.ndarray) -> tuple[Scores, np.ndarray]:
     """Classify rows of the test set; returns the answers, and whether each is right."""
     task = trial.task
     answers = score_texts(ready, trial.test[rows], [task.test[i] for i in rows], None, with_closeness=True)

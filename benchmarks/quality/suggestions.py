@@ -22,8 +22,9 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.active_learning import suggest
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.training.markdown import table
 
@@ -81,7 +82,7 @@ def run(
     curve = []
     for step in range(rounds + 1):
         store = _store(task, pool, rows)
-        store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+        store.fitted = fit_experts(Problem(store.snapshot), show_progress=False).to_state()
         ready = prepare_experts(store.snapshot)
         probabilities = score_texts(ready, test, task.test, None).probabilities
         point = {"labels": len(rows)}

@@ -17,8 +17,9 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.drift.measure import known_words, measure_period, sample
 from docsplit_hf.fitting.drift.report import MEASURES, mean_change
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.training.markdown import table
 
 PER_LABEL = 20
@@ -61,7 +62,7 @@ def run(task: FewLabels, embeddings: np.ndarray, seed: int) -> list[list[bool]]:
     names = [task.names[label] for label in task.pool_labels[examples]]
     store = KNNDatastore(embeddings[examples], names, [], texts[examples])
     store.add_documents(embeddings[documents], texts[documents])
-    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    store.fitted = fit_experts(Problem(store.snapshot), show_progress=False).to_state()
     ready = prepare_experts(store.snapshot)
     known = known_words(store.snapshot)
     rows = documents[sample(np.arange(len(documents)))]

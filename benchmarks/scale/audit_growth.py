@@ -21,6 +21,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.snapshot import FittedState
 from docsplit_hf.fitting.audit.examine import audit_snapshot
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.training.markdown import table
 
 COPIES = 0.01  # share of the examples
@@ -73,7 +74,7 @@ def in_a_process(function, *arguments):
 def fitted(examples: int) -> tuple[FittedState, Spent]:
     """The fitted state of this number of examples, and the cost of fitting."""
     datastore = make_examples(examples)
-    return spent_on(lambda: fit_experts(datastore.snapshot, show_progress=False).to_state())
+    return spent_on(lambda: fit_experts(Problem(datastore.snapshot), show_progress=False).to_state())
 
 
 def measure(examples: int, state: FittedState, fitting: Spent) -> Cost:

@@ -25,8 +25,9 @@ from transformers import pipeline
 from benchmarks.inputs import default_model
 from benchmarks.scale.fitting_growth import make_datastore
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.storage.shards import ShardWriter, begin_corpus
 from docsplit_hf.training.markdown import table
 
@@ -153,7 +154,7 @@ def time_answers(documents: int) -> list[tuple[str, float, float, float]]:
     """Milliseconds of one answer with exact search and with an index."""
     datastore = make_datastore(documents)
     others = make_datastore(TIMED)
-    datastore.fitted = fit_experts(datastore.snapshot, show_progress=False).to_state()
+    datastore.fitted = fit_experts(Problem(datastore.snapshot), show_progress=False).to_state()
     keys = others.documents.keys + np.float32(1e-3)
     texts = others.documents.texts
     found = []

@@ -25,8 +25,9 @@ import numpy as np
 from matplotlib import pyplot
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.fitted_experts import FittedExperts
+from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.training.markdown import table
 
@@ -98,13 +99,13 @@ def measure(documents: int) -> Cost:
     datastore = make_datastore(documents)
     metric_class("accuracy")  # imports evaluate, like the pipeline
 
-    def fit() -> FittedExperts:
-        fitted = fit_experts(datastore.snapshot, show_progress=False)
+    def fit() -> Fit:
+        fitted = fit_experts(Problem(datastore.snapshot), show_progress=False)
         datastore.fitted = fitted.to_state()
         return fitted
 
     fitted, spent = spent_on(fit)
-    accuracy = fitted.settings.report.ensemble_accuracy().accuracy
+    accuracy = fitted.report.ensemble_accuracy().accuracy
     return Cost(documents, spent.seconds, spent.processor, spent.memory, accuracy)
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 import numpy as np
 
 from ..arrays.row_table import rows_at, take_passages
-from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
-from ..fitting.ensemble.fitted_experts import prepare_experts, score_texts, vectors_of_examples
+from ..fitting.ensemble.fit import SUGGESTED_SETTING
+from ..fitting.ensemble.scoring import prepare_experts, score_texts, vectors_of_examples
 from ..fitting.texts_and_labels import joined_texts
 from ..reading.versions import version_pairs
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..arrays.snapshot import FittedState, Snapshot
     from ..arrays.store import Store
     from ..encoding.text_embedder import TextEmbedder
-    from ..fitting.ensemble.fitted_experts import PreparedExperts
+    from ..fitting.ensemble.scoring import PreparedExperts
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, read
     suggestion: Suggestion = {**document, "label": names[best], "score": float(probabilities[best])}
     least_certain = best_first[:2]
     if ready.view.multi_label:
-        thresholds = ready.fitted.settings.label_thresholds(names)
+        thresholds = ready.fitted.label_thresholds(names)
         suggestion["labels"] = [names[i] for i in np.flatnonzero(probabilities >= thresholds)]
         least_certain = np.argsort(np.abs(2 * probabilities - 1), kind="stable")[:2]
     guessed = " or ".join(f"{names[i]} ({probabilities[i]:.0%})" for i in least_certain)

@@ -13,8 +13,8 @@ from ..fitting.label_sets import NO_LIMIT, check_level
 from ..fitting.rejection import HIGHEST_NOVELTY, RejectionLimits, min_held_out_texts, rejection_limits
 
 if TYPE_CHECKING:
-    from ..fitting.ensemble.fitted_experts import PreparedExperts
     from ..fitting.ensemble.guarantees import Guarantees
+    from ..fitting.ensemble.scoring import PreparedExperts
 
 logger = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ def check_rejection(options: CallOptions, experts: PreparedExperts | None) -> No
         return
     guarantees = experts.fitted.guarantees
     if limits.each_label:
-        _check_each_label(guarantees, experts.fitted.labels, limits)
+        _check_each_label(guarantees, experts.ensemble.labels, limits)
     elif np.isinf(guarantees.level_thresholds(limits.error, limits.novelty)).all():
         logger.warning(
             "No text gets an answer: reject=%g cannot be guaranteed. %s",
@@ -189,7 +189,7 @@ def check_label_sets(options: CallOptions, experts: PreparedExperts | None, labe
             len(guarantees.held_out.ids),
             guarantees.effective_size(),
         )
-    new = [name for name in label_names if name not in set(experts.fitted.labels)]
+    new = [name for name in label_names if name not in set(experts.ensemble.labels)]
     if new:
         logger.warning(
             "labels_at=%g is not guaranteed for texts of %s: no example had these labels at the last fit(). Add "

@@ -22,8 +22,8 @@ from ..content_hash import short_digest
 from ..encoding.checkpoints.checkpoint import find_checkpoint
 from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..encoding.chunking import SINGLE_VECTOR, check_strategy
-from ..fitting.ensemble.fitted_experts import prepare_experts, score_texts
 from ..fitting.ensemble.registry import EXPERTS
+from ..fitting.ensemble.scoring import prepare_experts, score_texts
 from ..fitting.texts_and_labels import joined_texts
 from ..reading.inputs import texts_and_pairs
 from ..reading.labels import label_name
@@ -179,7 +179,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         probabilities = self.predict_proba(X)
         datastore = self.pipeline_.datastore
         fitted = prepare_experts(datastore.view()).fitted
-        thresholds = fitted.settings.label_thresholds(datastore.label_names)
+        thresholds = fitted.label_thresholds(datastore.label_names)
         if thresholds is None:
             return self.classes_[probabilities.argmax(1)]
         return (probabilities >= thresholds).astype(int)

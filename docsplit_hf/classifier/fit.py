@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,11 +14,14 @@ from ..arrays.duplicates import rows_of_texts
 from ..arrays.row_table import encode_known_labels
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
-from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
-from ..fitting.ensemble.fitting import fit_experts, used_labels
-from ..fitting.ensemble.held_out_scores import HeldOut, are_texts
+from ..fitting.ensemble.fit import SUGGESTED_SETTING
+from ..fitting.ensemble.fitting import fit_experts
+from ..fitting.ensemble.held_out_scores import are_texts
 from ..fitting.ensemble.log_linear_pool import ClassProportions
+from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
+from ..fitting.ensemble.registry import EXPERTS
 from ..fitting.ensemble.report import FitReport
+from ..fitting.ensemble.scoring import PreparedExperts
 from ..fitting.ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
 from ..fitting.ensemble.teacher_expert import SETTING as TEACHER_SETTING
 from ..fitting.ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from ..arrays.snapshot import Snapshot
     from ..arrays.store import Store
     from ..encoding.text_embedder import TextEmbedder
-    from ..fitting.ensemble.fitted_experts import FittedExperts
+    from ..fitting.ensemble.fit import Fit
 
 logger = logging.getLogger(__name__)
 
@@ -72,49 +75,24 @@ def fit(
         hierarchy = remembered_hierarchy(datastore.fitted.settings, used_labels(snapshot))
     held_out = None if texts is None else _held_out(embedder, snapshot, texts, labels)
     _warn_of_one_vector(embedder, snapshot)
-
-    @cache  # the second fit needs the same embeddings
-    def embed_names(names: tuple[str, ...]) -> np.ndarray:
-        return embedder.embed(readable_names(names)).retrieval_embeddings
-
-    fit_on_all_texts = partial(
-        fit_experts,
-        snapshot,
-        experts,
-        held_out,
-        has_head,
-        show_progress,
-        make=(corpus or KeptCorpus()).make,
-        embed_names=embed_names,
+    problem = Problem(
+        snapshot=snapshot,
+        experts=experts,
+        held_out=held_out,
+        has_head=has_head,
         class_proportions=class_proportions,
         hierarchy=hierarchy,
+        kept_corpus=corpus or KeptCorpus(),
     )
+    problem = replace(problem, name_embeddings=_embed_names(embedder, problem))
     answers = None
     if teacher is None:
-        answers = remembered_answers(snapshot, used_labels(snapshot))
-    if isinstance(teacher, str) or answers is None:
-        fitted = fit_on_all_texts()
+        answers = remembered_answers(snapshot, problem.labels)
     if isinstance(teacher, str):
-        answers = ask_teacher(teacher, teacher_texts, fitted, view, snapshot, show_progress)
-    if answers is not None:
-        fitted = fit_on_all_texts(teacher=answers)
-    used_answers = answers if TEACHER_SETTING in fitted.experts else None  # the expert has the name of the setting
-    documents = fitted.settings.report.documents
-    # Documents may mislead the experts; fewer documents than examples hardly do.
-    if held_out is None and documents > fitted.settings.report.examples:
-        without_documents = fit_experts(
-            replace(snapshot, documents=None if used_answers is None else answered_documents(snapshot, used_answers)),
-            experts,
-            show_progress=False,
-            embed_names=embed_names,
-            class_proportions=class_proportions,
-            left_out=documents,
-            version_fraction=fitted.settings.report.version_fraction,
-            teacher=used_answers,
-            hierarchy=hierarchy,
-        )
-        if _leaves_documents_out(fitted, without_documents, has_examples=bool(are_texts(snapshot).any())):
-            fitted = without_documents
+        without_teacher = PreparedExperts.of(view, fit_experts(problem, show_progress))
+        answers = ask_teacher(teacher, teacher_texts, without_teacher, show_progress)
+    problem = replace(problem, teacher=answers)
+    fitted = _fit_without_misleading_documents(problem, show_progress)
     state = fitted.to_state()
     if answers is not None:
         state = replace(
@@ -129,7 +107,7 @@ def fit(
         datastore.fitted = replace(
             state, settings=state.settings | {SUGGESTED_SETTING: suggested_before(datastore.fitted)}
         )
-    report = fitted.settings.report
+    report = fitted.report
     if report.foreign:
         logger.info(report.describe_out_of_scope())
     if not has_head and _encoder_name(embedder) == DEFAULT_CHECKPOINT:
@@ -137,17 +115,42 @@ def fit(
     return report
 
 
-def _leaves_documents_out(with_documents: FittedExperts, without: FittedExperts, has_examples: bool) -> bool:
-    """Decide whether documents are left out, by the log likelihoods of the held-out examples.
+def _embed_names(embedder: TextEmbedder, problem: Problem) -> np.ndarray | None:
+    """Embed the names of the labels, if an expert uses them."""
+    is_needed = any(EXPERTS[name].needs_label_names for name in problem.wanted_experts) and not problem.multi_label
+    return embedder.embed(readable_names(problem.labels)).retrieval_embeddings if is_needed else None
+
+
+def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> Fit:
+    """Fit on all texts; if documents mislead the experts, on the examples.
 
     Where most texts are versions of one another, and not known to share a label, the groups of documents follow texts,
     not labels: held-out examples must be answered clearly better with documents. Elsewhere they must be answered
     clearly better without them. Label descriptions alone need documents.
     """
-    gain = without.settings.log_likelihood - with_documents.settings.log_likelihood
-    if with_documents.settings.report.versions_mislead and has_examples:
-        return gain >= -MIN_LOG_LIKELIHOOD_GAIN
-    return gain > MIN_LOG_LIKELIHOOD_GAIN
+    fitted = fit_experts(problem, show_progress)
+    report = fitted.report
+    # Fewer documents than examples hardly mislead.
+    if problem.held_out is not None or report.documents <= report.examples:
+        return fitted
+    has_teacher = "teacher" in fitted.ensemble.experts
+    snapshot = problem.snapshot
+    documents = answered_documents(snapshot, problem.teacher) if has_teacher else None
+    without = fit_experts(
+        replace(
+            problem,
+            snapshot=replace(snapshot, documents=documents),
+            left_out=report.documents,
+            version_fraction=report.version_fraction,
+            teacher=problem.teacher if has_teacher else None,
+            kept_corpus=KeptCorpus(),
+        ),
+        show_progress=False,
+    )
+    gain = without.log_likelihood - fitted.log_likelihood
+    is_misled = report.versions_mislead and bool(are_texts(snapshot).any())
+    is_better = gain >= -MIN_LOG_LIKELIHOOD_GAIN if is_misled else gain > MIN_LOG_LIKELIHOOD_GAIN
+    return without if is_better else fitted
 
 
 def _check_teacher(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from ..fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport, printed_name
+from ..fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport
 from ..training.markdown import code_block, save_model_card, table
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _experts(fitted: FitReport) -> str:
     """Table of the weight of each expert, and of its metrics, if some texts were held out."""
     weights = {name: f"{share:.2f}" for name, share in fitted.shares.items()}
     measured = {record["expert"]: _formatted(record[name] for name in METRIC_TITLES) for record in fitted.measured}
-    rows = [(printed_name(name), weights.get(name, ""), *measured.get(name, ())) for name in measured or weights]
+    rows = [(name, weights.get(name, ""), *measured.get(name, ())) for name in measured or weights]
     remark = ""
     if measured:
         remark = " The figures are for the same texts, so those of the ensemble are slightly optimistic."

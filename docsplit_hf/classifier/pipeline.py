@@ -25,8 +25,8 @@ from ..fitting.audit.examine import DatalabInputs, audit_snapshot, corrections, 
 from ..fitting.drift.measure import measure_drift
 from ..fitting.ensemble.content import have_no_content, warn_of_no_content
 from ..fitting.ensemble.corpus import KeptCorpus
-from ..fitting.ensemble.fitted_experts import PreparedExperts, prepare_experts
 from ..fitting.ensemble.predicting import predict_with_experts
+from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts
 from ..fitting.interpolation import predict_with_neighbors
 from ..fitting.prediction import Prediction, RequestedParts, make_answer, text_inputs
 from ..fitting.texts_and_labels import joined_texts

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from ..content_hash import sha256_of_file, sha256_of_parts
 from ..encoding.backends.registry import precision_settings
 from ..encoding.checkpoints.fingerprint import encoder_fingerprint
-from ..fitting.ensemble.fit_settings import SUGGESTED_SETTING
+from ..fitting.ensemble.fit import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT
 from ..reading.files.failure_lists import FAILED, write_failures
 from ..reading.files.failures import FailedFile

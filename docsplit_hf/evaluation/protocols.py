@@ -18,9 +18,10 @@ from sklearn.svm import LinearSVC
 from ..arrays.keys import as_matrix, check_finite
 from ..classifier.knn_datastore import KNNDatastore
 from ..finetuning.evaluation import prediction_metrics
-from ..fitting.ensemble.fitted_experts import PreparedExperts, score_texts
 from ..fitting.ensemble.fitting import fit_experts
+from ..fitting.ensemble.problem import Problem
 from ..fitting.ensemble.report import LARGEST_CLASS
+from ..fitting.ensemble.scoring import PreparedExperts, score_texts
 from ..fitting.label_tree import FLAT, LabelTree
 from ..metrics.registry import rank_metrics, ranks_of_right
 from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
@@ -199,7 +200,7 @@ def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
     label_names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
     train_texts = _as_texts(features.train_inputs)
     snapshot = KNNDatastore(features.train, features.train_labels, label_names, train_texts).snapshot
-    ready = PreparedExperts.of(snapshot, fit_experts(snapshot, show_progress=False))
+    ready = PreparedExperts.of(snapshot, fit_experts(Problem(snapshot), show_progress=False))
     answers = score_texts(ready, features.test, _as_texts(features.test_inputs), None)
     return answers.probabilities.argmax(1)
 

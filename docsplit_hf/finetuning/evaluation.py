@@ -9,11 +9,11 @@ import numpy as np
 
 from ..classifier.model_card import TITLES
 from ..fitting.ensemble.corpus import texts_in
-from ..fitting.ensemble.fitted_experts import prepare_experts
 from ..fitting.ensemble.held_out_scores import one_hot
 from ..fitting.ensemble.predicting import predict_with_experts
 from ..fitting.ensemble.report import at_chance, largest_class
-from ..fitting.ensemble.tfidf import fit_words
+from ..fitting.ensemble.scoring import prepare_experts
+from ..fitting.ensemble.tfidf import fit_words, restore_vectorizer
 from ..fitting.ensemble.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 from ..fitting.interpolation import interpolate_with_neighbors
 from ..fitting.label_tree import FLAT, LabelTree, extend_tree, label_paths, label_tree
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..arrays.snapshot import Snapshot
     from ..arrays.store import Store
     from ..encoding.text_embedder import TextEmbedder
-    from ..fitting.ensemble.fitted_experts import PreparedExperts
+    from ..fitting.ensemble.scoring import PreparedExperts
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:
@@ -95,12 +95,11 @@ def _word_regression(snapshot: Snapshot, targets: np.ndarray, texts: list[str]) 
 
     The baseline of ``fit`` is the same regression, but its TF-IDF is fitted on the documents, too.
     """
-    words = fit_words(texts_in(snapshot.rows))
+    terms, idf, words = fit_words(texts_in(snapshot.rows))
     if words is None:
         return None
-    vectorizer, example_tfidf = words
-    regression = fit_vocabulary(example_tfidf, targets)
-    log_odds = vocabulary_scores(vectorizer.transform(texts), regression)
+    regression = fit_vocabulary(words, targets)
+    log_odds = vocabulary_scores(restore_vectorizer(terms, idf).transform(texts), regression)
     return probabilities_of_log_odds(log_odds, snapshot.multi_label)
 
 

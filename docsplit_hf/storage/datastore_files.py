@@ -48,6 +48,7 @@ from ..arrays.snapshot import FittedState, Snapshot
 from ..content_hash import sha256_of_file, sha256_of_parts
 from .atomic_replacement import delete_files, finish_save, flush_files, move_files, save_lock, staged
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
+from .fitted_names import with_present_names
 from .inside_folder import InsideFolder
 from .manifest import (
     MANIFEST,
@@ -295,7 +296,8 @@ def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedStat
     if terms.null_count:
         raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
     with naming_file_in_errors(paths["fitted"]):
-        return FittedState(settings, _read_tensors(paths["fitted"]), tuple(terms.to_pylist()))
+        settings, arrays = with_present_names(settings, _read_tensors(paths["fitted"]))
+        return FittedState(settings, arrays, tuple(terms.to_pylist()))
 
 
 def _read_tensors(path: Path) -> dict[str, np.ndarray]:

@@ -13,8 +13,9 @@ from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_names
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
 from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
     assert found[LARGEST_CLASS] == max(np.bincount(task.test_labels)) / 16
     keys = load_system("docsplit-small-en").features(task.train_texts, task.test_texts)
     store = KNNDatastore(keys[0], [task.label_names[i] for i in task.train_labels], (), task.train_texts)
-    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    store.fitted = fit_experts(Problem(store.snapshot), show_progress=False).to_state()
     said = score_texts(prepare_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
     said = [task.label_names.index(store.label_names[i]) for i in said]
     assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)

@@ -17,7 +17,7 @@ from docsplit_hf.apps.page.views import answer as answer_on_page
 from docsplit_hf.apps.page.views import coverage_text, error_rate_of
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
 from docsplit_hf.finetuning.evaluation import describe_parts, evaluate_parts
-from docsplit_hf.fitting.ensemble.saved_state import check_state
+from docsplit_hf.fitting.ensemble.fit import check_state
 from docsplit_hf.fitting.label_tree import (
     FLAT,
     NO_LEVEL,
@@ -251,11 +251,11 @@ def test_flat_labels_are_answered_as_without_a_tree(untrained_of_module, texts):
 
 
 def test_the_report_has_the_levels(fitted):
-    report = fitted._experts.fitted.settings.report
+    report = fitted._experts.fitted.report
     held_out = fitted._experts.fitted.held_out
     parents, labels = report.levels
     assert (parents["nodes"], labels["nodes"]) == (2, 4)
-    assert labels["accuracy"] == next(one["accuracy"] for one in report.measured if one["expert"] == "mixture")
+    assert labels["accuracy"] == next(one["accuracy"] for one in report.measured if one["expert"] == "ensemble")
     assert parents["accuracy"] >= labels["accuracy"] and parents["answered"].keys() == report.answered.keys()
     for error, share in report.answered.items():
         assert share == pytest.approx(parents["answered"][error] + labels["answered"][error])
@@ -336,7 +336,7 @@ def test_a_label_added_after_fit_is_a_node_of_its_own(fitted, texts):
 def test_several_labels_of_a_text_are_no_tree(untrained_of_module, texts):
     labels = [[label] for label in tree_labels(texts[:40])]
     pipe = fitted_on(untrained_of_module, texts[:40], labels)
-    assert "path" not in pipe(texts[0])[0] and pipe._experts.fitted.settings.report.levels == []
+    assert "path" not in pipe(texts[0])[0] and pipe._experts.fitted.report.levels == []
     with pytest.raises(ValueError, match="hierarchy is for one label per text"):
         pipe.fit(show_progress=False, hierarchy="/")
 

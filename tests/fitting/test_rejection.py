@@ -445,7 +445,7 @@ def test_invalid_options_are_refused(case, fitted):
 
 
 def test_a_text_of_an_unknown_class_is_novel():
-    from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
+    from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 
     from .ensemble.stores import fitted_store, make_queries
 

@@ -18,8 +18,9 @@ sys.meta_path = [Finder if finder is importlib.machinery.PathFinder else finder 
 import numpy as np
 from dataclasses import replace
 from docsplit_hf.arrays.changes import add_rows, empty_snapshot
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
 
 rng = np.random.default_rng(0)
 labels = np.arange(40) % 2
@@ -28,11 +29,11 @@ texts = [" ".join([*rng.permutation(words[label]), f"number{i}"]) for i, label i
 keys = (3 * np.eye(8)[labels] + rng.standard_normal((40, 8))).astype(np.float32)
 empty = empty_snapshot(8, ("fruit", "mineral"))
 snapshot = add_rows(empty, keys[:30], labels[:30], texts[:30])
-fitted = fit_experts(snapshot, show_progress=False)
+fitted = fit_experts(Problem(snapshot), show_progress=False)
 ready = prepare_experts(replace(snapshot, fitted=fitted.to_state()))
 answers = score_texts(ready, keys[30:], texts[30:], None).probabilities.argmax(1)
 assert not {"torch", "transformers"} & set(sys.modules)
-print(json.dumps([answers.tolist(), labels[30:].tolist(), "ensemble" in str(fitted.settings.report)]))
+print(json.dumps([answers.tolist(), labels[30:].tolist(), "ensemble" in str(fitted.report)]))
 """
 
 

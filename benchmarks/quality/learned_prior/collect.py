@@ -56,11 +56,12 @@ from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest
 from benchmarks.quality.few_labels.systems import C_GRID, probe, tfidf
 from docsplit_hf.fitting.ensemble import fitting
-from docsplit_hf.fitting.ensemble.fitted_experts import score_by_expert
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.log_linear_pool import pool
 from docsplit_hf.fitting.ensemble.neighbor_expert import places_of_documents
+from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.registry import features_of_corpus, prior_weights, score_all
+from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_texts
 from docsplit_hf.fitting.ensemble.vector_experts import readable_names
 from docsplit_hf.fitting.ensemble.weighing import SAMPLED_DOCUMENTS
 from docsplit_hf.fitting.texts_and_labels import joined_texts
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
 
     from docsplit_hf.arrays.snapshot import Snapshot
     from docsplit_hf.fitting.ensemble.expert import TrainingData
-    from docsplit_hf.fitting.ensemble.fitted_experts import Ensemble, FittedExperts
+    from docsplit_hf.fitting.ensemble.fit import Ensemble, Fit
     from docsplit_hf.fitting.ensemble.held_out_scores import HeldOutScores
     from docsplit_hf.fitting.ensemble.weighing import Weighing
 
@@ -96,7 +97,7 @@ class Recorded:
     scores: list[HeldOutScores] = field(default_factory=list)
     snapshots: list[Snapshot] = field(default_factory=list)
     weighings: list[Weighing] = field(default_factory=list)
-    fitted: list[FittedExperts] = field(default_factory=list)
+    fitted: list[Fit] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
 
@@ -112,12 +113,12 @@ def recorded() -> Iterator[Recorded]:
         found.folds.append(folds)
         return by_folds(data, voters, folds, *others)
 
-    def record_weighing(data, ensemble, scores, snapshot, *others, **named):
-        weighing = weigh(data, ensemble, scores, snapshot, *others, **named)
+    def record_weighing(problem, data, ensemble, scores):
+        weighing = weigh(problem, data, ensemble, scores)
         found.data.append(data)
         found.ensembles.append(ensemble)
         found.scores.append(scores)
-        found.snapshots.append(snapshot)
+        found.snapshots.append(problem.snapshot)
         found.weighings.append(weighing)
         return weighing
 
@@ -221,7 +222,7 @@ def collect(task: FewLabels, labels: str, number: int, embedder: Embedder, pipe:
             names = embedder.embed_anew(readable_names(sorted(set(task.names))))
             alone = replace(fits.snapshots[0], documents=None)
             start = process_time()
-            fits.fitted.append(fit_experts(alone, show_progress=False, embed_names=lambda _: names))
+            fits.fitted.append(fit_experts(Problem(alone, name_embeddings=names), show_progress=False))
             fits.seconds.append(process_time() - start)
     order = np.argsort(task.names)
     grid = FEWER_C if labels == "all" and len(task.names) > MANY_LABELS else C_GRID
@@ -256,7 +257,7 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
     scores = fits.scores[i]
     snapshot = fits.snapshots[i]
     weighing = fits.weighings[i]
-    report = fits.fitted[i].settings.report
+    report = fits.fitted[i].report
     corpus = data.corpus
     held_out = np.flatnonzero(fits.folds[i] >= 0)
     folds = fits.folds[i]
@@ -270,9 +271,8 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
     )
     single_texts, pairs = texts_and_pairs(task.test)
     texts = joined_texts(single_texts, pairs or [None] * len(single_texts))
-    of_test = score_by_expert(
-        snapshot, ensemble, places_of_documents(snapshot, ensemble.ids), embedder.embed(task.test), texts, None
-    )
+    ready = PreparedExperts(snapshot, ensemble, places_of_documents(snapshot, ensemble.ids))
+    of_test = score_texts(ready, embedder.embed(task.test), texts, None)
     edges = corpus.graph.tocoo()
     propagated = ensemble.learned.soft_labels.argmax(1)
     is_equal = propagated[edges.row] == propagated[edges.col]
@@ -308,7 +308,7 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
         "spreads": weighing.weights.spreads,
         "counts": data.targets.sum(0),
         "corpus_size": np.array(len(corpus.ids)),
-        "reliability": np.array(data.label_name_reliability),
+        "reliability": np.array(data.reliability(data.names)),
         "example_weight": np.array(data.text_weights[data.rows].max()),
         "edge_agreement": np.array(np.average(is_equal, weights=edges.data) if len(edges.data) else 0.0),
         "versions": np.array(report.versions),

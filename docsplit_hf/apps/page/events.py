@@ -328,7 +328,7 @@ class Events:
         curve = pd.DataFrame({"wrong, %": views.ERROR_PERCENTAGES, "answered, %": views.answered_percentages(session)})
         table = views.labels_table(session)
         scroll_hint = SCROLL_HINT if len(table) > VISIBLE_ROWS else ""
-        texts = counted(session.fitted.settings.report.texts, "labeled text")
+        texts = counted(session.fitted.report.texts, "labeled text")
         return {
             "right": f"{views.accuracy_text(session)}. Measured on {texts}, each answered by a classifier that learned "
             "from the others. The range in brackets is the 95% confidence interval. For comparison: a program that "

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ...classifier.active_learning import Suggestion
     from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
-    from ...fitting.ensemble.fitted_experts import FittedExperts, PreparedExperts
+    from ...fitting.ensemble.fit import Fit
+    from ...fitting.ensemble.scoring import PreparedExperts
 
 LABEL_CHARACTERS = 200  # the most characters of a label
 PASSAGE_LENGTH = 128  # tokens; short, so that a passage shows the decisive place
@@ -214,12 +215,12 @@ class Session:
         """Replace all texts."""
         self.pipe = pipe
         self.kept = list(kept)
-        self.stale = self.fitted is not None and self.fitted.settings.report.examples != len(pipe.datastore)
+        self.stale = self.fitted is not None and self.fitted.report.examples != len(pipe.datastore)
 
     @property
-    def fitted(self) -> FittedExperts | None:
+    def fitted(self) -> Fit | None:
         """The fitted experts, or None before a fit."""
-        from ...fitting.ensemble.fitted_experts import prepare_experts
+        from ...fitting.ensemble.scoring import prepare_experts
 
         store = self.pipe.datastore
         self._ready = None if store is None else prepare_experts(store.view(), self._ready)

@@ -63,9 +63,9 @@ def _pattern(words: Iterable[str]) -> re.Pattern[str]:
 
 def accuracy_text(session: Session) -> str:
     """The accuracy with its interval, compared with word counts and the largest label; empty before a fit."""
-    if session.fitted is None or not session.fitted.settings.report.measured:
+    if session.fitted is None or not session.fitted.report.measured:
         return ""
-    report = session.fitted.settings.report
+    report = session.fitted.report
     found = report.ensemble_accuracy()
     accuracy = {row["expert"]: row["accuracy"] for row in report.measured}
     words = percentage(accuracy[WORD_REGRESSION])
@@ -83,7 +83,7 @@ def mark_baselines(accuracy: str) -> str:
 def labels_table(session: Session) -> list[list[str]]:
     """Rows of label, number of held-out texts, accuracy and most frequent wrong label, by rising accuracy."""
     held_out = session.fitted.guarantees.held_out
-    names = session.fitted.labels
+    names = session.fitted.ensemble.labels
     predicted = held_out.probabilities.argmax(1)
     rows = []
     for number, name in enumerate(names):

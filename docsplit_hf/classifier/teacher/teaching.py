@@ -11,8 +11,8 @@ import numpy as np
 
 from ...arrays.row_table import take_passages
 from ...fitting.ensemble.corpus import texts_in
-from ...fitting.ensemble.fitted_experts import PreparedExperts, score_texts, vectors_of_examples
 from ...fitting.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
+from ...fitting.ensemble.scoring import PreparedExperts, score_texts, vectors_of_examples
 from ...fitting.ensemble.teacher_expert import TeacherAnswers, agreement_above_chance, digest_of
 from ..active_learning import MAX_CANDIDATES, choose_documents, margin_uncertainty
 from .endpoint_teacher import EndpointTeacher, load_teacher
@@ -20,8 +20,6 @@ from .protocols import Option
 
 if TYPE_CHECKING:
     from ...arrays.snapshot import Snapshot
-    from ...arrays.store import View
-    from ...fitting.ensemble.fitted_experts import FittedExperts
 
 logger = logging.getLogger(__name__)
 
@@ -51,26 +49,18 @@ def answered_documents(snapshot: Snapshot, answers: TeacherAnswers) -> Snapshot:
     return snapshot.documents.take(np.array(rows, np.int64))
 
 
-def ask_teacher(
-    name: str,
-    count: int,
-    fitted: FittedExperts,
-    view: View,
-    snapshot: Snapshot,
-    show_progress: bool,
-) -> TeacherAnswers:
+def ask_teacher(name: str, count: int, ready: PreparedExperts, show_progress: bool) -> TeacherAnswers:
     """Ask a teacher about documents, until there are ``count`` answers with those of an earlier fit.
 
     Args:
         name: The teacher's address, ``"http://HOST/v1#MODEL#option=value"``.
         count: The number of documents.
-        fitted: Experts that were fitted without the teacher: they choose the documents.
-        view: The view of the datastore.
-        snapshot: All its rows.
+        ready: Experts that were fitted without the teacher: they choose the documents.
         show_progress: Whether to show a progress bar.
     """
     teacher = load_teacher(name)
-    labels = fitted.labels
+    snapshot = ready.view.all()
+    labels = ready.ensemble.labels
     options = label_options(snapshot, labels)
     fingerprint = teacher.fingerprint(options)
     known = TeacherAnswers(teacher.model, fingerprint, labels, [], np.zeros((0, len(labels)), np.float32), 0.0)
@@ -81,7 +71,6 @@ def ask_teacher(
         known = before
     answered = set(known.documents)
     remaining = count - len(answered & set(digests))
-    ready = PreparedExperts.of(view, fitted)
     if remaining > 0:
         rows = _rows_to_ask_about(ready, snapshot, texts, digests, answered, remaining)
         found = _ask(teacher, [texts[row] for row in rows], options, show_progress)

@@ -12,8 +12,8 @@ from tqdm.auto import tqdm
 from ...arrays.row_table import rows_at
 from ...reading.characters import on_one_line
 from ..ensemble.corpus import id_numbers, texts_in, unit
-from ..ensemble.fitted_experts import prepare_experts
 from ..ensemble.held_out_scores import are_texts
+from ..ensemble.scoring import prepare_experts
 from .findings import (
     DuplicateGroup,
     SuspectLabel,
@@ -144,10 +144,10 @@ def out_of_fold(snapshot: Snapshot) -> OutOfFold:
         raise ValueError(
             "The weights were chosen on held-out texts, and audits need folds of examples: call fit() without texts."
         )
-    numbered = _labels_by(fitted.labels, snapshot)
+    numbered = _labels_by(ready.ensemble.labels, snapshot)
     ids = id_numbers(snapshot.rows, snapshot.keys)
     reasons = {
-        "came after fit()": ~np.isin(ids, fitted.ids),
+        "came after fit()": ~np.isin(ids, ready.ensemble.ids),
         "describe a label": ~are_texts(snapshot),
         "have a label that came after fit()": numbered.have_other_label,
         "were never held out, as the only text of their label": ~np.isin(ids, held_out.ids),
@@ -165,7 +165,7 @@ def out_of_fold(snapshot: Snapshot) -> OutOfFold:
     return OutOfFold(
         rows=rows,
         probabilities=held_out.probabilities[place],
-        names=fitted.labels,
+        names=ready.ensemble.labels,
         labels=numbered.labels,
         missing=missing,
     )

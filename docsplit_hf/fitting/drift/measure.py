@@ -16,7 +16,7 @@ from ...arrays.row_table import rows_at
 from ...reading.inputs import as_list, texts_and_pairs
 from ..ensemble.content import have_no_content
 from ..ensemble.corpus import id_numbers, texts_in, unit
-from ..ensemble.fitted_experts import score_texts
+from ..ensemble.scoring import score_texts
 from ..ensemble.tfidf import words_of
 from ..label_tree import NO_LEVEL, extend_tree
 from ..rejection import check_error, closeness, familiarity
@@ -26,7 +26,7 @@ from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
 if TYPE_CHECKING:
     from ...arrays.predictions import Predictions
     from ...arrays.snapshot import Snapshot
-    from ..ensemble.fitted_experts import PreparedExperts
+    from ..ensemble.scoring import PreparedExperts
 
 # From N texts and their pairs to embeddings and logits, as TextEmbedder.embed.
 Embed: TypeAlias = "Callable[[Sequence[str], Sequence[str | None]], Predictions]"
@@ -102,7 +102,7 @@ def measure_examples(ready: PreparedExperts, known: KnownWords | None) -> DriftP
     snapshot = ready.view.all()
     held_out = ready.fitted.held_out
     probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
-    columns = [snapshot.label_names.index(name) for name in ready.fitted.labels]
+    columns = [snapshot.label_names.index(name) for name in ready.ensemble.labels]
     probabilities[:, columns] = held_out.probabilities
     rows = sample(np.flatnonzero(np.isin(id_numbers(snapshot.rows, snapshot.keys), held_out.ids)))
     return DriftPeriod(
@@ -204,7 +204,7 @@ def measure_drift(
         reference_name = "held-out examples"
     threshold = None
     rejected = None
-    if not ready.fitted.multi_label and len(ready.fitted.held_out.ids):
+    if not ready.ensemble.multi_label and len(ready.fitted.held_out.ids):
         threshold = ready.fitted.guarantees.confidence_threshold(reject)
         rejected = _rejected(ready, current, reject)
     answered_current = _answered(ready, current.probabilities)
@@ -321,7 +321,7 @@ def _joined(periods: list[DriftPeriod]) -> DriftPeriod:
 
 def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:
     """Whether each text is answered with each label, bool ``(n, L)``."""
-    thresholds = ready.fitted.settings.label_thresholds(ready.view.label_names)
+    thresholds = ready.fitted.label_thresholds(ready.view.label_names)
     if thresholds is not None:
         return probabilities >= thresholds
     return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]
@@ -338,7 +338,7 @@ def _describe_novel(ready: PreparedExperts, novel: list[NovelText]) -> list[Nove
         answered = np.flatnonzero(_answered(ready, text.probabilities[None])[0])
         labels = [label_names[label] for label in answered]
         entry = {"row": text.row, "text": text.text, "text_pair": text.text_pair, "novelty": text.novelty}
-        entry |= {"labels": labels} if ready.fitted.multi_label else {"label": labels[0]}
+        entry |= {"labels": labels} if ready.ensemble.multi_label else {"label": labels[0]}
         entry |= {"score": float(text.probabilities.max()), "nearest": neighbors.example(number, 0)}
         described.append(entry)
     return described

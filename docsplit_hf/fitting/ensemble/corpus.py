@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
 from ...arrays.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
-from ...arrays.keys import exact_search
+from ...arrays.keys import LARGEST_VALUE, exact_search
 from ...arrays.row_table import rows_at
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
 from ...reading.versions import VersionPairs, groups_of_pairs, version_pairs
 from ..texts_and_labels import joined_texts
+from .schema import UNIT_COMPONENTS, Array, Range
 from .tfidf import FEW_TEXTS, fit_words, times_transposed
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import scipy.sparse as sp
-    from sklearn.feature_extraction.text import TfidfVectorizer
 
     from ...arrays.snapshot import Snapshot
 
@@ -45,9 +45,12 @@ PROPAGATION_STEPS = 40
 class DocumentVectors(NamedTuple):
     """Transformation of texts into vectors, fitted on all texts with and without labels."""
 
-    mean: np.ndarray  # (D,) of the embeddings
-    components: np.ndarray  # (r, V): latent semantic analysis of the words; r may be 0
-    whitening: np.ndarray  # (D + r, D + r)
+    # Of the embeddings, (D,).
+    mean: Annotated[np.ndarray, Array(("embedding",), Range(-LARGEST_VALUE, LARGEST_VALUE))]
+    # Latent semantic analysis of the words, (r, V); r may be 0.
+    components: Annotated[np.ndarray, Array(("latent words", "terms"), UNIT_COMPONENTS)]
+    # (D + r, D + r); it divides by the root of 3e-12 at least.
+    whitening: Annotated[np.ndarray, Array(("vector", "vector"), Range(-1e6, 1e6))]
 
     def of_words(self, words: sp.csr_matrix | None, count: int) -> np.ndarray:
         """Project the words of ``count`` texts, TF-IDF ``(N, V)``, to ``(N, r)``, of norm 1; 0 without words."""
@@ -171,8 +174,9 @@ class Corpus(NamedTuple):
     documents: np.ndarray  # int64 (m,): places of the documents; -1 if left out
     contents: np.ndarray  # int64 (N,): hashes of each text and its key
     ids: np.ndarray  # int64 (N,): hashes of each id and key in the datastore
-    vectorizer: TfidfVectorizer | None  # None if no texts are kept, or they have no words
-    words: sp.csr_matrix | None  # TF-IDF (N, V)
+    terms: Sequence[str]  # (V,); none if no texts are kept, or they have no words
+    idf: np.ndarray  # (V,)
+    words: sp.csr_matrix | None  # TF-IDF (N, V); None without terms
     document_vectors: DocumentVectors
     vectors: np.ndarray  # (N, D + r), of norm 1
     whitened: np.ndarray  # (N, D + r), of norm 1
@@ -213,7 +217,7 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     if before is not None and np.array_equal(before.contents, contents):
         return before._replace(rows=example_places, documents=document_places, ids=ids)
     texts = [texts[i] for i in order]
-    vectorizer, words = fit_words(texts) or (None, None)
+    terms, idf, words = fit_words(texts)
     text_numbers, distinct_texts = _number_texts(texts)
     versions = version_pairs(distinct_texts)
     document_vectors = fit_document_vectors(embeddings, words, _count_different(text_numbers, versions))
@@ -223,7 +227,8 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         documents=document_places,
         contents=contents,
         ids=ids,
-        vectorizer=vectorizer,
+        terms=terms,
+        idf=idf,
         words=words,
         document_vectors=document_vectors,
         vectors=vectors,

@@ -6,37 +6,70 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import expit, log_softmax
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from .corpus import Corpus
+    from .schema import Array
 
 
-class FittedTeacher(NamedTuple):
-    """Probe fitted on a teacher's answers."""
+class Guess(NamedTuple):
+    """Source of labels that needs no examples: label names, or a teacher."""
 
-    probe: np.ndarray  # float32 (C, D + 1): weights and biases of the logits
-    agreement: float  # in standard errors above chance
+    vectors: np.ndarray  # float32: embeddings of the label names (C, H), or the teacher's probe (C, D + 1)
+    log_likelihoods: np.ndarray  # (n,): of the label of each example, by logits with a standard deviation of 1
+    prior_evidence: float = 0.0  # log odds that it predicts the labels, before the examples are compared
+
+    def reliability(self, is_text: np.ndarray, labels: int) -> float:
+        """Probability that it predicts the labels better than chance; examples that are not ``is_text`` are ignored."""
+        likelihoods = self.log_likelihoods[is_text]
+        return float(expit(float(likelihoods.sum() + len(likelihoods) * np.log(labels)) + self.prior_evidence))
+
+
+def log_likelihoods_by(scores: np.ndarray, rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Log likelihoods of the examples at ``rows`` ``(n,)``, of ``targets`` ``(n, C)``, by scores ``(N, C)`` of all."""
+    scale = max(np.sqrt(np.square(scores - scores.mean(1, keepdims=True)).mean()), 1e-9)
+    return log_softmax(scores[rows] / scale, axis=1)[targets > 0]
 
 
 class TrainingData(NamedTuple):
     """N texts that experts are fitted on; n of them are examples with labels."""
 
     corpus: Corpus
+    experts: list[str]  # names of the experts
     rows: np.ndarray  # int64 (n,): places of the examples in the corpus
     targets: np.ndarray  # (n, C), 0 or 1
+    is_text: np.ndarray  # bool (n,): False for examples that are descriptions of labels
     multi_label: bool  # whether a text may have several labels
     has_head: bool  # whether a trained classification head also gives logits
-    text_weights: np.ndarray  # float32 (N,): weight of each text when experts are fitted; 1 for a document
+    example_weight: float  # of an example when experts are fitted; that of a document is 1
+    proportions: np.ndarray | None  # (C,): of the labels among all texts; None: estimate them
+    versions_mislead: bool  # whether most texts are versions of others, and examples do not show that these agree
+    names: Guess | None  # the label names, if the encoder embedded them
+    teacher: Guess | None  # a teacher's answers
     soft_labels: np.ndarray  # (N, C): current estimate of the label distribution of each text
     centers: np.ndarray  # (C, D): label centroids by soft_labels; (C, 0) before the first estimate
-    label_name_vectors: np.ndarray | None  # (C, H): embeddings of the label names, of size H
-    is_text: np.ndarray  # bool (n,): False for examples that are descriptions of labels
-    label_name_reliability: float  # probability that similarity to label names predicts the labels
-    teacher: FittedTeacher | None  # fitted on a decision model's answers about documents
-    teacher_reliability: float  # probability that these answers predict the labels; 0 without a teacher
-    versions_mislead: bool  # whether most texts are versions of others, and examples do not show that these agree
+
+    def of(self, chosen: np.ndarray) -> TrainingData:
+        """The same with some of the examples, int64 ``(k,)``; the others count as documents."""
+        names = self.names and self.names._replace(log_likelihoods=self.names.log_likelihoods[chosen])
+        teacher = self.teacher and self.teacher._replace(log_likelihoods=self.teacher.log_likelihoods[chosen])
+        return self._replace(
+            rows=self.rows[chosen],
+            targets=self.targets[chosen],
+            is_text=self.is_text[chosen],
+            names=names,
+            teacher=teacher,
+        )
+
+    @property
+    def text_weights(self) -> np.ndarray:
+        """Weight of each text when experts are fitted, float32 ``(N,)``."""
+        weights = np.ones(len(self.corpus.vectors), np.float32)
+        weights[self.rows] = self.example_weight
+        return weights
 
     @property
     def has_documents(self) -> bool:
@@ -47,6 +80,10 @@ class TrainingData(NamedTuple):
     def has_many_documents(self) -> bool:
         """Whether texts without labels outnumber the examples."""
         return len(self.corpus.ids) > 2 * len(self.rows)
+
+    def reliability(self, guess: Guess | None) -> float:
+        """Probability that label names, or a teacher, predict the labels, given the examples; 0 without them."""
+        return 0.0 if guess is None else guess.reliability(self.is_text, self.targets.shape[1])
 
 
 class Features(NamedTuple):
@@ -60,29 +97,11 @@ class Features(NamedTuple):
     multi_label: bool
 
 
-class Sizes(NamedTuple):
-    """Sizes of the arrays of a fitted ensemble."""
-
-    labels: int
-    terms: int
-    dimensions: int  # of the vectors that join an embedding and words
-    embedding_dimensions: int
-    has_head: bool
-
-
-class ArraySpec(NamedTuple):
-    """Shape of an array, and the range of its values."""
-
-    shape: tuple[int, ...]
-    least: float
-    largest: float
-
-
 class Expert:
     """Member of the ensemble. Its fitted arrays are saved with the datastore.
 
     A subclass declares its requirements by flags, and implements ``prior`` and ``score``; if it has fitted arrays, also
-    ``fit`` and ``arrays``.
+    ``arrays`` and ``fit``.
     """
 
     name: ClassVar[str]
@@ -95,7 +114,7 @@ class Expert:
     is_regression: ClassVar[bool] = False  # learns from the examples alone: replaces an ensemble that is worthless
     tunes_example_weight: ClassVar[bool] = False  # its likelihood on folds decides the weight of examples
     refines_propagated_labels: ClassVar[bool] = False  # its scores reweight the labels propagated to documents
-    saved_names: ClassVar[Mapping[str, str]] = {}  # array names in saved folders that differ from the default
+    arrays: ClassVar[Mapping[str, Array]] = {}  # that ``fit`` returns; saved folders are checked against them
 
     def unmet_need(
         self, has_words: bool, multi_label: bool, has_label_names: bool, has_teacher: bool = False
@@ -136,13 +155,9 @@ class Expert:
         """Return logits ``(N, C)``; log odds if a text may have several labels."""
         raise NotImplementedError
 
-    def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        """Shape and range of each array that ``fit`` returns; saved folders are checked against them."""
-        return {}
-
-    def saved_name(self, array: str) -> str:
-        """Name of an array in a saved folder."""
-        return self.saved_names.get(array, f"{self.name}.{array}")
+    def saved_arrays(self, has_head: bool) -> Mapping[str, Array]:
+        """The arrays; none of an expert that returns the logits of a head."""
+        return {} if self.uses_head and has_head else self.arrays
 
     def word_contributions(
         self, learned: Mapping[str, np.ndarray], weight: float, words: sp.csr_matrix, label: int, against: int | None

@@ -15,7 +15,8 @@ from .registry import EXPERTS
 if TYPE_CHECKING:
     from ...reading.files.places import Place
     from ...reading.origins import Origin
-    from .fitted_experts import FittedExperts, ScoredTexts
+    from .fit import Ensemble
+    from .scoring import Scores
 
 MAX_EXPLAINED_WORDS = 5
 CLASS_PROPORTIONS = "class proportions"  # contribution of the shift, beside those of the experts
@@ -24,12 +25,12 @@ ADDED_AFTER_FIT = (
 )
 
 
-def explain(scored: ScoredTexts, fitted: FittedExperts, row: int, label: int) -> Explanation:
+def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explanation:
     """Explain why a text has a label rather than the next best one.
 
     Args:
         scored: The scored texts.
-        fitted: The experts that scored them.
+        ensemble: The experts that scored them.
         row: The number of the text among the scored ones.
         label: The number of the label among all labels of the datastore.
 
@@ -43,16 +44,16 @@ def explain(scored: ScoredTexts, fitted: FittedExperts, row: int, label: int) ->
         return Explanation(against=None, experts={}, words=[], note=ADDED_AFTER_FIT)
     column = int(places[0])
     scores = scored.weighted_logits[:, row]
-    shift = fitted.ensemble.learned.shift
-    against = None if fitted.multi_label else _next_best(scores.sum(0) + shift, column)
+    shift = ensemble.learned.shift
+    against = None if ensemble.multi_label else _next_best(scores.sum(0) + shift, column)
     log_odds = scores[:, column] - (0 if against is None else scores[:, against])
-    contributions = dict(zip(fitted.experts, log_odds.tolist(), strict=True))
+    contributions = dict(zip(ensemble.experts, log_odds.tolist(), strict=True))
     if against is not None and shift.any():
         contributions[CLASS_PROPORTIONS] = float(shift[column] - shift[against])
     return Explanation(
-        against=None if against is None else fitted.labels[against],
+        against=None if against is None else ensemble.labels[against],
         experts=contributions,
-        words=_top_words(scored, fitted, row, column, against),
+        words=_top_words(scored, ensemble, row, column, against),
     )
 
 
@@ -63,39 +64,35 @@ def _next_best(logits: np.ndarray, column: int) -> int:
     return int(others.argmax())
 
 
-def _top_words(
-    scored: ScoredTexts, fitted: FittedExperts, row: int, column: int, against: int | None
-) -> list[WordWeight]:
+def _top_words(scored: Scores, ensemble: Ensemble, row: int, column: int, against: int | None) -> list[WordWeight]:
     """Find the words that contribute most."""
-    contributions = _word_contributions(scored, fitted, row, column, against)
+    contributions = _word_contributions(scored, ensemble, row, column, against)
     if contributions is None:
         return []
     indices = scored.words[[row]].indices
     best = np.argsort(-contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
-    terms = fitted.ensemble.vectorizer.get_feature_names_out()
+    terms = ensemble.vectorizer.get_feature_names_out()
     return [
         WordWeight(word=str(terms[indices[i]]), weight=float(contributions[i])) for i in best if contributions[i] > 0
     ]
 
 
 def _word_contributions(
-    scored: ScoredTexts, fitted: FittedExperts, row: int, column: int, against: int | None
+    scored: Scores, ensemble: Ensemble, row: int, column: int, against: int | None
 ) -> np.ndarray | None:
     """Contribution of each word of a text, by the first expert with scores that are sums over words; None without."""
     if scored.words is None:
         return None
     words = scored.words[[row]]
-    for name, weight in fitted.settings.weights.items():
-        learned = fitted.ensemble.learned.by_expert[name]
+    for name, weight in ensemble.weights.items():
+        learned = ensemble.learned.by_expert[name]
         contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
         if contributions is not None:
             return contributions
     return None
 
 
-def deciding_place(
-    scored: ScoredTexts, fitted: FittedExperts, row: int, label: int, text: str, origin: Origin
-) -> Place | None:
+def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, text: str, origin: Origin) -> Place | None:
     """Find the page or other place of a text whose words speak most for a label, rather than for the next best one.
 
     A word on several pages contributes to each by how often it is there. None if no expert counts words, or the label
@@ -105,15 +102,15 @@ def deciding_place(
     if not len(columns) or scored.words is None:
         return None
     column = int(columns[0])
-    scores = scored.weighted_logits[:, row].sum(0) + fitted.ensemble.learned.shift
-    against = None if fitted.multi_label else _next_best(scores, column)
-    contributions = _contributions_of_all(scored, fitted, row, column, against, fitted.settings.weights)
+    scores = scored.weighted_logits[:, row].sum(0) + ensemble.learned.shift
+    against = None if ensemble.multi_label else _next_best(scores, column)
+    contributions = _contributions_of_all(scored, ensemble, row, column, against, ensemble.weights)
     if not contributions.any():  # the experts that count words have no weight
-        equal = dict.fromkeys(fitted.settings.weights, 1.0)
-        contributions = _contributions_of_all(scored, fitted, row, column, against, equal)
+        equal = dict.fromkeys(ensemble.weights, 1.0)
+        contributions = _contributions_of_all(scored, ensemble, row, column, against, equal)
     if not contributions.any():
         return None
-    vocabulary = fitted.ensemble.vectorizer.vocabulary_
+    vocabulary = ensemble.vectorizer.vocabulary_
     contribution_of = dict(zip(scored.words[[row]].indices.tolist(), contributions.tolist(), strict=True))
     counts = [Counter(words_of(text[place.start : place.end])) for place in origin.places]
     totals: Counter[str] = Counter()
@@ -127,8 +124,8 @@ def deciding_place(
 
 
 def _contributions_of_all(
-    scored: ScoredTexts,
-    fitted: FittedExperts,
+    scored: Scores,
+    ensemble: Ensemble,
     row: int,
     column: int,
     against: int | None,
@@ -138,7 +135,7 @@ def _contributions_of_all(
     words = scored.words[[row]]
     total = np.zeros(len(words.indices))
     for name, weight in weights.items():
-        learned = fitted.ensemble.learned.by_expert[name]
+        learned = ensemble.learned.by_expert[name]
         contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
         if contributions is not None:
             total = total + contributions

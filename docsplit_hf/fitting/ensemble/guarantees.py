@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from ..rejection import (
     novelty,
     texts_needed,
 )
+from .schema import UP_TO_ONE, Array, Count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,10 +43,13 @@ NOTHING_HELD_OUT = (
 class HeldOutAnswers(NamedTuple):
     """Answers to m held-out texts: examples in folds, or texts that were given to ``fit``."""
 
-    ids: np.ndarray  # int64 (m,): hashes of the examples, as in the corpus; 0 for texts that are no examples
-    probabilities: np.ndarray  # float32 (m, C)
-    labels: np.ndarray  # bool (m, C): labels at the time of the fit
-    familiarity: np.ndarray  # float32 (m,)
+    # Hashes of the examples, as in the corpus, int64 (m,); 0 for texts that are no examples.
+    ids: Annotated[np.ndarray, Array(("held out",), kind="i")]
+    probabilities: Annotated[np.ndarray, Array(("held out", "labels"), UP_TO_ONE, is_distribution=True)]  # float32
+    labels: Annotated[np.ndarray, Array(("held out", "labels"), kind="b")]  # at the time of the fit
+    familiarity: Annotated[np.ndarray, Array(("held out",), UP_TO_ONE)]  # float32 (m,)
+    # Whether the guarantees count a text, bool (m,): one of each group of versions.
+    is_counted: Annotated[np.ndarray, Array(("held out",), kind="b")]
 
     @property
     def right(self) -> np.ndarray:
@@ -68,8 +72,8 @@ class LabelOutcome(TypedDict):
     """What becomes of the held-out texts that are answered with a label, at an error rate."""
 
     label: str
-    answered: int
-    wrong: int
+    answered: Count
+    wrong: Count
 
 
 class Guarantees(NamedTuple):

@@ -11,18 +11,17 @@ from ...reading.versions import group_versions
 from ..rejection import closeness
 from .corpus import texts_in
 from .expert import Features, TrainingData
-from .fitted_experts import Ensemble, score_by_expert
 from .neighbor_expert import (
     VOTERS,
     DocumentPlaces,
     closeness_to_documents,
-    closeness_to_examples,
     nearest_texts,
     places_of_documents,
     vote,
     without_versions,
 )
-from .registry import EXPERTS, fit_all, score_all, training_data
+from .registry import EXPERTS, fit_all, score_all
+from .scoring import PreparedExperts, score_texts
 from .word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 
 if TYPE_CHECKING:
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
     from ...arrays.snapshot import Snapshot
     from .corpus import Corpus
+    from .fit import Ensemble
+    from .problem import Problem
 
 
 DESCRIPTION_ID_PREFIX = "label:"  # of label descriptions, which are never held out
@@ -42,15 +43,6 @@ FEW_EXAMPLES = 200
 FOLDS_OF_MANY_EXAMPLES = 3
 MANY_EXAMPLES = 2_000  # with more, there are fewer folds
 MAX_SKIPPED_VERSIONS = 100  # more neighbors of a text are searched, since its versions among them do not vote
-
-
-class HeldOut(NamedTuple):
-    """M labeled texts that are not among the examples."""
-
-    embeddings: np.ndarray  # (M, D)
-    texts: list[str]  # pairs of texts are joined
-    labels: np.ndarray  # int64 (M,) or bool (M, L), over all labels of the datastore
-    logits: np.ndarray | None  # (M, H), of the trained classification head, if there is one
 
 
 class HeldOutScores(NamedTuple):
@@ -117,14 +109,7 @@ def _renumbered(groups: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def scores_by_folds(
-    data: TrainingData,
-    voters: Voters,
-    folds: np.ndarray,
-    groups: np.ndarray,
-    experts: list[str],
-    proportions: np.ndarray | None,
-    example_weight: float,
-    progress: tqdm,
+    data: TrainingData, voters: Voters, folds: np.ndarray, groups: np.ndarray, progress: tqdm
 ) -> HeldOutScores:
     """Score the examples of each fold by experts that are fitted on the other folds.
 
@@ -135,7 +120,7 @@ def scores_by_folds(
     targets = data.targets
     embeddings = corpus.document_vectors.embeddings_of(corpus.vectors[rows])
     words = None if corpus.words is None else corpus.words[rows]
-    scores = np.zeros((len(experts), *targets.shape))
+    scores = np.zeros((len(data.experts), *targets.shape))
     label_proportions = np.zeros(targets.shape)
     shift = np.zeros(targets.shape)
     near = np.zeros(len(targets))
@@ -143,18 +128,8 @@ def scores_by_folds(
     for fold in range(int(folds.max()) + 1):
         train = np.flatnonzero(folds != fold)
         test = np.flatnonzero(folds == fold)
-        part = training_data(
-            corpus,
-            rows[train],
-            targets[train],
-            data.multi_label,
-            example_weight,
-            label_name_vectors=data.label_name_vectors,
-            is_text=data.is_text[train],
-            teacher=data.teacher,
-            versions_mislead=data.versions_mislead,
-        )
-        learned = fit_all(part, experts, proportions)
+        part = data.of(train)
+        learned = fit_all(part)
         shift[test] = learned.shift
         # The other examples of the fold have no labels here, like documents. Without documents, all votes are equal.
         has_unequal_votes = data.has_documents and not data.multi_label
@@ -168,7 +143,7 @@ def scores_by_folds(
             head_logits=None,
             multi_label=data.multi_label,
         )
-        scores[:, test] = score_all(learned.by_expert, experts, features)
+        scores[:, test] = score_all(learned.by_expert, data.experts, features)
         near[test] = closeness(embeddings[test], embeddings[train])
         if words is not None:
             regression = _word_regression(learned.by_expert, words[train], targets[train])
@@ -240,27 +215,24 @@ def _largest_group(corpus: Corpus, groups: np.ndarray | None) -> int:
     return int(np.bincount(groups[firsts]).max(initial=1))
 
 
-def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut, columns: np.ndarray) -> HeldOutScores:
-    """Score the held-out texts with labels that have examples; ``columns`` ``(C,)`` are the numbers of these labels."""
+def scores_of_held_out(ensemble: Ensemble, problem: Problem) -> HeldOutScores:
+    """Score the held-out texts of a problem whose labels have examples."""
+    snapshot = problem.snapshot
+    held_out = problem.held_out
+    columns = problem.columns
     targets = one_hot(held_out.labels, columns)
     usable = np.flatnonzero(targets.any(1)) if held_out.labels.ndim == 1 else np.arange(len(targets))
     if not len(usable):
         raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
-    # In the precision of the datastore: in half precision a text would otherwise differ from its own key.
-    embeddings = held_out.embeddings[usable].astype(snapshot.keys.dtype, copy=False)
-    scored = score_by_expert(
-        snapshot,
-        ensemble,
-        places_of_documents(snapshot, ensemble.ids),
-        embeddings,
-        [held_out.texts[i] for i in usable],
+    texts = [held_out.texts[i] for i in usable]
+    scored = score_texts(
+        PreparedExperts(snapshot, ensemble, places_of_documents(snapshot, ensemble.ids)),
+        held_out.embeddings[usable],
+        texts,
         None if held_out.logits is None else held_out.logits[usable],
         exclude_copies=True,
+        with_closeness=True,
     )
-    mean = ensemble.document_vectors.mean
-    to_documents = None
-    if scored.nearest.documents is not None:
-        to_documents = closeness_to_documents(scored.nearest, embeddings, mean)
     words = ensemble.word_features(texts_in(snapshot.rows))
     word_regression = None
     if words is not None:
@@ -270,12 +242,12 @@ def scores_of_held_out(ensemble: Ensemble, snapshot: Snapshot, held_out: HeldOut
         scores=scored.logits,
         targets=targets[usable],
         neighbor_label_proportions=scored.neighbor_label_proportions[:, columns],
-        closeness=closeness_to_examples(scored.nearest, embeddings, mean),
-        to_documents=to_documents,
+        closeness=scored.closeness,
+        to_documents=scored.closeness_to_documents,
         ids=np.zeros(len(usable), np.int64),
         word_regression=word_regression,
         shift=np.tile(ensemble.learned.shift, (len(usable), 1)),
-        is_counted=first_of_each_group(group_versions([held_out.texts[i] for i in usable])),
+        is_counted=first_of_each_group(group_versions(texts)),
     )
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
-from .fit_settings import FitSettings
-from .fitted_experts import FittedExperts
+from .fit import Fit
 from .guarantees import Guarantees, HeldOutAnswers, LabelOutcome
 from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
 from .report import (
     ENSEMBLE,
+    HELD_OUT_TEXTS,
     LABEL_ERROR,
     LARGEST_CLASS,
     SAMPLE_PROPORTIONS,
@@ -30,49 +30,35 @@ from .surest_error import surest_error
 from .weighing import held_out_answers, held_out_probabilities
 
 if TYPE_CHECKING:
-    from ...arrays.snapshot import Snapshot
     from .expert import TrainingData
     from .held_out_scores import HeldOutScores
-    from .version_groups import VersionCounts
+    from .preparing import Prepared
+    from .problem import Problem
     from .weighing import Weighing
 
+FOLDS_OF_EXAMPLES = "folds of the examples"
+NOTHING_TO_HOLD_OUT = "nothing to hold out"
 REPORTED_ERRORS = (0.01, 0.05, 0.1)  # error rates for which the report gives the fraction of answered texts
 MIN_EXAMPLES_FOR_THRESHOLD = 5  # with a label, and without it; labels with fewer get a common threshold
 
 
-class Source(NamedTuple):
-    """Origin of the held-out texts and of the label proportions."""
-
-    measured_on: str  # for the report
-    is_held_out_texts: bool  # False for folds of the examples
-    class_proportions: str  # "estimated", "uniform" or "given"
-    left_out: int  # number of documents that were not used
-    versions: VersionCounts  # examples that are versions of one text
-    version_fraction: float  # of all texts, also those that were left out
-    paths: list[list[str]]  # of the labels, if they are a tree
-
-
-def measure(data: TrainingData, weighing: Weighing, snapshot: Snapshot, source: Source) -> FittedExperts:
-    """Measure the ensemble on the held-out texts, and put together the fitted experts."""
+def measure(problem: Problem, prepared: Prepared, weighing: Weighing) -> Fit:
+    """Measure the ensemble on the held-out texts, and put together the fit."""
     ensemble = weighing.ensemble
     scores = weighing.scores
     multi_label = ensemble.multi_label
     probabilities = weighing.probabilities()
     held_out = held_out_answers(scores, probabilities, weighing.has_out_of_scope_documents)
-    guarantees = _guarantees(weighing, held_out.rows(scores.is_counted), source.paths)
+    guarantees = _guarantees(weighing, held_out.rows(scores.is_counted), prepared.paths)
     without_shift = held_out_probabilities(scores, weighing.weights, multi_label)
-    settings = FitSettings(
-        weights=dict(zip(ensemble.experts, weighing.weights.of_logits.tolist(), strict=True)),
-        multi_label=multi_label,
-        has_head=data.has_head,
-        temperature=ensemble.temperature,
-        document_vote=ensemble.document_vote,
-        compares_with_documents=weighing.has_out_of_scope_documents,
+    return Fit(
+        ensemble=ensemble,
+        report=_report(problem, prepared, weighing.counted(), probabilities[scores.is_counted], guarantees),
+        held_out=held_out,
+        proportion_draws=guarantees.proportion_draws,
         log_likelihood=_log_likelihood(without_shift, scores.targets, multi_label),
         thresholds=label_thresholds(probabilities, scores.targets).tolist() if multi_label else None,
-        report=_report(data, weighing.counted(), probabilities[scores.is_counted], guarantees, snapshot, source),
     )
-    return FittedExperts(settings, ensemble, guarantees, held_out, scores.is_counted)
 
 
 def _guarantees(weighing: Weighing, held_out: HeldOutAnswers, paths: list[list[str]]) -> Guarantees:
@@ -91,13 +77,10 @@ def _guarantees(weighing: Weighing, held_out: HeldOutAnswers, paths: list[list[s
 
 
 def _report(
-    data: TrainingData,
-    weighing: Weighing,
-    probabilities: np.ndarray,
-    guarantees: Guarantees,
-    snapshot: Snapshot,
-    source: Source,
+    problem: Problem, prepared: Prepared, weighing: Weighing, probabilities: np.ndarray, guarantees: Guarantees
 ) -> FitReport:
+    data = prepared.data
+    versions = prepared.versions
     ensemble = weighing.ensemble
     scores = weighing.scores
     draws = weighing.proportions.draws
@@ -119,32 +102,32 @@ def _report(
     return FitReport(
         examples=len(data.rows),
         documents=len(data.corpus.ids) - len(data.rows),
-        left_out=source.left_out,
+        left_out=problem.left_out,
         labels=ensemble.labels,
-        measured_on=source.measured_on,
+        measured_on=_measured_on(problem, len(scores.targets)),
         texts=len(scores.targets),
         single=[name for name, total in zip(ensemble.labels, data.targets.sum(0), strict=True) if total == 1],
         shares=dict(zip(ensemble.experts, weighing.weights.relative.tolist(), strict=True)),
         proportions=dict(zip(ensemble.labels, ensemble.learned.proportions.tolist(), strict=True)),
-        class_proportions=source.class_proportions,
+        class_proportions=_source_of_proportions(problem),
         changed_answers=weighing.proportions.changed_answers,
         measured=_measurements(data, weighing, probabilities, importance.mean(0)),
         answered=answered,
         needed=needed,
         by_label=by_label,
         least_error=guarantees.least_error(),
-        surest_error=surest_error(guarantees, ensemble.labels, snapshot, REPORTED_ERRORS),
-        measured_for=_measured_for(data, source, has_draws=len(draws) > 0),
+        surest_error=surest_error(guarantees, ensemble.labels, problem.snapshot, REPORTED_ERRORS),
+        measured_for=_measured_for(problem, data, has_draws=len(draws) > 0),
         accuracy_interval=interval,
         foreign=weighing.out_of_scope,
         novelty=guarantees.default_lost,
         lost=guarantees.lost_fraction() if weighing.has_out_of_scope_documents else 0.0,
-        versions=source.versions.examples,
-        version_groups=source.versions.groups,
-        contradictory=source.versions.contradictory,
-        agreeing=source.versions.agreeing,
-        version_fraction=source.version_fraction,
-        paths=[] if guarantees.tree.is_flat else source.paths,
+        versions=versions.examples,
+        version_groups=versions.groups,
+        contradictory=versions.contradictory,
+        agreeing=versions.agreeing,
+        version_fraction=prepared.version_fraction,
+        paths=[] if guarantees.tree.is_flat else prepared.paths,
         levels=_levels(guarantees, ensemble.labels, importance.mean(0)),
     )
 
@@ -163,14 +146,25 @@ def _levels(guarantees: Guarantees, labels: list[str], importance: np.ndarray) -
     return measured
 
 
-def _measured_for(data: TrainingData, source: Source, has_draws: bool) -> str:
+def _measured_on(problem: Problem, texts: int) -> str:
+    """Describe the texts that experts are measured on."""
+    if problem.held_out is not None:
+        return HELD_OUT_TEXTS
+    return FOLDS_OF_EXAMPLES if texts else NOTHING_TO_HOLD_OUT
+
+
+def _source_of_proportions(problem: Problem) -> str:
+    return problem.class_proportions if isinstance(problem.class_proportions, str) else "given"
+
+
+def _measured_for(problem: Problem, data: TrainingData, has_draws: bool) -> str:
     """Name the label proportions for which everything is measured."""
-    is_sample = source.is_held_out_texts or not is_class_balanced(data.targets)
+    is_sample = problem.held_out is not None or not is_class_balanced(data.targets)
     if data.multi_label or (is_sample and not has_draws):
         return SAMPLE_PROPORTIONS
     if not has_draws:
         return UNKNOWN_PROPORTIONS
-    return source.class_proportions
+    return _source_of_proportions(problem)
 
 
 def _measurements(

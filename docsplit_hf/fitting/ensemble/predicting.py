@@ -12,12 +12,12 @@ from ..label_tree import NO_LEVEL, extend_tree
 from ..prediction import LabelSets, Prediction, Rejection, ShownText
 from .content import have_no_content
 from .explaining import deciding_place, explain
-from .fitted_experts import score_texts
+from .scoring import score_texts
 
 if TYPE_CHECKING:
     from ...arrays.snapshot import SearchResult
     from ..prediction import Explanation, RequestedParts, TextInputs
-    from .fitted_experts import PreparedExperts, ScoredTexts
+    from .scoring import PreparedExperts, Scores
 
 PROBABILITY_TOLERANCE = 1e-6  # equal passages of a text differ by rounding; the first of them is shown
 
@@ -28,7 +28,7 @@ class VotersForDisplay:
     Examples have their labels, documents the most probable label that was propagated to them.
     """
 
-    def __init__(self, experts: PreparedExperts, scored: ScoredTexts) -> None:
+    def __init__(self, experts: PreparedExperts, scored: Scores) -> None:
         nearest = scored.nearest
         self._experts = experts
         self._columns = scored.columns
@@ -47,10 +47,10 @@ class VotersForDisplay:
         shown = found.example(query, column)
         if found is self._examples:
             return shown
-        fitted = self._experts.fitted
-        soft_labels = fitted.ensemble.learned.soft_labels[self._places[query, column]]
+        ensemble = self._experts.ensemble
+        soft_labels = ensemble.learned.soft_labels[self._places[query, column]]
         names = [self._examples.label_names[number] for number in self._columns]
-        if fitted.multi_label:
+        if ensemble.multi_label:
             likely = [name for name, probability in zip(names, soft_labels, strict=True) if probability >= 0.5]
             return shown | {"labels": likely}
         best = int(soft_labels.argmax())
@@ -125,7 +125,7 @@ def predict_with_experts(
         probabilities=scored.probabilities,
         neighbors=voters,
         neighbor_weights=voters.weights,
-        thresholds=experts.fitted.settings.label_thresholds(label_names),
+        thresholds=experts.fitted.label_thresholds(label_names),
         novelty=novelty,
         tree=tree,
         rejection=rejection,
@@ -135,7 +135,7 @@ def predict_with_experts(
 
 
 def _levels_by_label(
-    experts: PreparedExperts, scored: ScoredTexts, novelty: np.ndarray, error: float, lost: float | None
+    experts: PreparedExperts, scored: Scores, novelty: np.ndarray, error: float, lost: float | None
 ) -> np.ndarray:
     """Level of each text with a threshold for each label, ``(N,)``; labels that are new since ``fit`` get no text."""
     guarantees = experts.fitted.guarantees
@@ -145,7 +145,7 @@ def _levels_by_label(
     return np.where(sure >= thresholds[scored.probabilities.argmax(1)], 0, NO_LEVEL)
 
 
-def _label_sets(experts: PreparedExperts, scored: ScoredTexts, level: float) -> LabelSets:
+def _label_sets(experts: PreparedExperts, scored: Scores, level: float) -> LabelSets:
     """Choose the sets of labels; labels without examples at the last ``fit`` have the limit of all labels."""
     limits = experts.fitted.guarantees.label_set_limits(level)
     all_limits = np.full(scored.probabilities.shape[1], limits.by_label.max())
@@ -159,14 +159,14 @@ def _label_sets(experts: PreparedExperts, scored: ScoredTexts, level: float) -> 
 class _Explainer:
     """Makes explanations of the labels of scored texts."""
 
-    def __init__(self, experts: PreparedExperts, inputs: TextInputs, scored: ScoredTexts) -> None:
+    def __init__(self, experts: PreparedExperts, inputs: TextInputs, scored: Scores) -> None:
         self._experts = experts
         self._inputs = inputs
         self._scored = scored
         self._passage_probabilities = cache(self._score_passages)  # the labels of a text are explained one by one
 
     def explain(self, row: int, label: int) -> Explanation:
-        explanation = explain(self._scored, self._experts.fitted, row, label)
+        explanation = explain(self._scored, self._experts.ensemble, row, label)
         passages = self._inputs.embedded.passages
         if passages is not None and passages.counts[row] > 1:
             probabilities = self._passage_probabilities(row)[:, label]
@@ -175,7 +175,7 @@ class _Explainer:
             return explanation
         origin = self._inputs.origin(row)
         if origin is not None and len(origin.places) > 1:
-            place = deciding_place(self._scored, self._experts.fitted, row, label, self._inputs.texts[row], origin)
+            place = deciding_place(self._scored, self._experts.ensemble, row, label, self._inputs.texts[row], origin)
             if place is not None:
                 explanation["passage"] = self._inputs.span(row, place.start, place.end)
         return explanation

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from .corpus import propagate_labels
-from .expert import Expert, Features, FittedTeacher, TrainingData
+from .expert import Expert, Features, TrainingData
 from .log_linear_pool import log_shift, pool, spread_of_scores
 from .neighbor_expert import Neighbors
-from .teacher_expert import Teacher, evidence_of_agreement, probe_logits
-from .vector_experts import (
-    Classifier,
-    Names,
-    Topics,
-    centers_of,
-    evidence_of_examples,
-    fit_topics,
-    label_name_reliability,
-)
+from .schema import UP_TO_ONE, Array, Range
+from .teacher_expert import Teacher
+from .vector_experts import HeadOrProbe, Names, Topics, centers_of, fit_topics
 from .word_experts import Vocabulary, Words
 
 if TYPE_CHECKING:
     from .corpus import Corpus
 
-ALL_EXPERTS = (Classifier(), Words(), Neighbors(), Topics(), Vocabulary(), Names(), Teacher())
+ALL_EXPERTS = (HeadOrProbe(), Words(), Neighbors(), Topics(), Vocabulary(), Names(), Teacher())
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
 MIN_RELIABILITY = 0.5  # of names that refine propagated labels, and of a teacher that is used
 SELF_TRAINING_ROUNDS = 3
@@ -37,10 +29,13 @@ SELF_TRAINING_SHARPNESS = 1.0  # sum of the weights of the ensemble in these rou
 class Learned(NamedTuple):
     """Fitted arrays: those of each expert, and those that the experts share."""
 
-    soft_labels: np.ndarray  # float32 (N, C): label distributions by which the texts of the corpus vote as neighbors
-    shift: np.ndarray  # float32 (C,): added to pooled logits; corrects for the label proportions of the examples
-    proportions: np.ndarray  # float32 (C,): proportion of each label among all texts
-    by_expert: dict[str, dict[str, np.ndarray]]  # expert name to array name to array
+    # Label distributions by which the texts of the corpus vote as neighbors, float32 (N, C).
+    soft_labels: Annotated[np.ndarray, Array(("texts", "labels"), UP_TO_ONE, is_distribution=True)]
+    # Added to pooled logits, float32 (C,): logarithms of ratios of the proportions of all texts and of the examples.
+    shift: Annotated[np.ndarray, Array(("labels",), Range(-100.0, 100.0))]
+    # Of each label among all texts, float32 (C,).
+    proportions: Annotated[np.ndarray, Array(("labels",), UP_TO_ONE, is_distribution=True)]
+    by_expert: Annotated[dict[str, dict[str, np.ndarray]], None]  # saved as "expert.array"
 
 
 def prior_weights(experts: Sequence[str], data: TrainingData) -> np.ndarray:
@@ -49,77 +44,18 @@ def prior_weights(experts: Sequence[str], data: TrainingData) -> np.ndarray:
     return weights / weights.sum()
 
 
-def training_data(
-    corpus: Corpus,
-    rows: np.ndarray,
-    targets: np.ndarray,
-    multi_label: bool,
-    example_weight: float,
-    has_head: bool = False,
-    label_name_vectors: np.ndarray | None = None,
-    is_text: np.ndarray | None = None,
-    teacher: FittedTeacher | None = None,
-    versions_mislead: bool = False,
-) -> TrainingData:
-    """Assemble training data before labels are propagated; the examples at ``rows`` have ``targets`` ``(n, C)``.
-
-    ``is_text``, bool ``(n,)``: False for label descriptions; None: all examples are texts. ``versions_mislead``:
-    whether most texts are versions of others, and examples do not show that these have the same label.
-    """
-    is_text = np.ones(len(rows), bool) if is_text is None else is_text
-    text_weights = np.ones(len(corpus.vectors), np.float32)
-    text_weights[rows] = example_weight
-    labels = targets.shape[1]
-    reliability = 0.0
-    if label_name_vectors is not None:
-        reliability = label_name_reliability(corpus, rows, targets, label_name_vectors, is_text)
-    teacher_reliability = 0.0
-    if teacher is not None:
-        teacher_reliability = reliability_of_teacher(teacher, corpus, rows, targets, is_text)
-    return TrainingData(
-        corpus=corpus,
-        rows=rows,
-        targets=targets,
-        multi_label=multi_label,
-        has_head=has_head,
-        text_weights=text_weights,
-        soft_labels=np.zeros((len(corpus.vectors), labels), np.float32),
-        centers=np.zeros((labels, 0), np.float32),
-        label_name_vectors=label_name_vectors,
-        is_text=is_text,
-        label_name_reliability=reliability,
-        teacher=teacher,
-        teacher_reliability=teacher_reliability,
-        versions_mislead=versions_mislead,
-    )
-
-
-def reliability_of_teacher(
-    teacher: FittedTeacher, corpus: Corpus, rows: np.ndarray, targets: np.ndarray, is_text: np.ndarray
-) -> float:
-    """Probability that a teacher predicts the labels, by the examples and by its agreement with other experts.
-
-    The examples are at ``rows`` ``(n,)`` and have ``targets`` ``(n, C)``; those that are not ``is_text`` are ignored.
-    """
-    of_examples = evidence_of_examples(probe_logits(teacher.probe, corpus.vectors), rows, targets, is_text)
-    return float(expit(of_examples + evidence_of_agreement(teacher.agreement)))
-
-
-def fit_all(
-    data: TrainingData,
-    experts: Sequence[str],
-    proportions: np.ndarray | None = None,
-    are_known: bool = False,
-) -> Learned:
+def fit_all(data: TrainingData, are_known: bool = False) -> Learned:
     """Fit experts jointly.
 
     Labels of examples are propagated to the documents along the graph, then refined by label names and by topics. The
     experts are fitted on these soft labels, and again in rounds of self-training.
 
-    ``proportions``, ``(C,)``, are those of the labels among all texts; None: estimate them. With ``are_known`` there is
-    no shift by estimated proportions: the weights will be chosen on texts that have the proportions of all texts.
+    With ``are_known`` there is no shift by estimated proportions: the weights will be chosen on texts that have the
+    proportions of all texts.
     """
     corpus = data.corpus
+    experts = data.experts
+    proportions = data.proportions
     propagated = propagate_labels(corpus.graph, data.rows, data.targets, data.multi_label)
     soft_labels = propagated
     for name in experts:

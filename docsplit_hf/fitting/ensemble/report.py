@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, TypedDict
+import math
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ...metrics.of_arrays import accuracy, log_loss, macro_f1
 from ..label_tree import Level
 from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
 from .guarantees import LabelOutcome
-from .state_values import is_possible
+from .schema import Count, ErrorRate, Fraction, Lengths, NotNegative, Range, is_possible, types_of
 from .surest_error import SurestError, describe_surest_error
 
 HELD_OUT_TEXTS = "held-out texts"
@@ -20,7 +21,7 @@ MAX_PRINTED_LABELS = 5
 LABEL_ERROR = 0.1  # error rate at which answers are counted by label
 MANY_CHANGED_ANSWERS = 0.05  # fraction from which the effect of estimated proportions is printed
 # Values of ``expert`` in ``FitReport.measured``, beside the names of the experts.
-ENSEMBLE = "mixture"  # printed as "ensemble"
+ENSEMBLE = "ensemble"
 WORD_REGRESSION = "word counts"  # baseline: logistic regression on TF-IDF of words
 LARGEST_CLASS = "largest class"
 # Values of ``FitReport.measured_for``, beside those of ``class_proportions``.
@@ -36,18 +37,18 @@ class Measurement(TypedDict):
     """Metrics on held-out texts, computed by ``measure_predictions``."""
 
     expert: str  # name of an expert, or one of the three names above
-    accuracy: float
-    macro_f1: float
-    log_loss: float
+    accuracy: Fraction
+    macro_f1: Fraction
+    log_loss: NotNegative
 
 
 class LevelMeasurement(TypedDict):
     """Metrics of the ensemble at a level of the tree of labels, computed by ``measure_level``."""
 
-    nodes: int  # number of labels of this level
-    accuracy: float
-    macro_f1: float
-    answered: dict[str, float]  # fraction of texts that get an answer at this level, by the error rate
+    nodes: Count  # number of labels of this level
+    accuracy: Fraction
+    macro_f1: Fraction
+    answered: dict[ErrorRate, Fraction]  # fraction of texts that get an answer at this level, by the error rate
 
 
 def measure_level(
@@ -124,7 +125,7 @@ class FitReport:
         changed_answers: The fraction of the documents that get another answer by estimated ``proportions`` than by
             equal ones.
         measured: Records with the ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``. Three more have other
-            values of ``expert``: ``"mixture"``, the whole ensemble; ``"word counts"``, a logistic regression on TF-IDF
+            values of ``expert``: ``"ensemble"``, the whole; ``"word counts"``, a logistic regression on TF-IDF
             of words, with at most 10,000 examples; and ``"largest class"``, always the most frequent label. The metrics
             of the ensemble are slightly optimistic, as its weights were chosen on the same texts. If a text may have
             several labels, it gets those with a probability of at least 0.5; calls use the chosen thresholds instead.
@@ -163,42 +164,43 @@ class FitReport:
             of the texts that get an answer at this level with ``reject=error``, by the error. Empty for flat labels.
     """
 
-    examples: int
-    documents: int
-    left_out: int
+    examples: Count
+    documents: Count
+    left_out: Count
     labels: list[str]
     measured_on: str
-    texts: int
+    texts: Count
     single: list[str]
-    shares: dict[str, float]
-    proportions: dict[str, float]
+    shares: dict[str, Fraction]
+    proportions: dict[str, Fraction]
     class_proportions: str
     measured: list[Measurement]
-    answered: dict[str, float]
-    least_error: float
-    changed_answers: float = 0.0
-    needed: dict[str, int] = field(default_factory=dict)
+    answered: dict[ErrorRate, Fraction]
+    least_error: Fraction
+    changed_answers: Fraction = 0.0
+    needed: dict[ErrorRate, Count] = field(default_factory=dict)
     by_label: list[LabelOutcome] = field(default_factory=list)
     surest_error: SurestError | None = None
     measured_for: str = SAMPLE_PROPORTIONS
-    accuracy_interval: list[float] = field(default_factory=list)
-    foreign: float = 0.0
-    novelty: float = 0.0
-    lost: float = 0.0
-    versions: int = 0
-    version_groups: int = 0
-    contradictory: int = 0
-    agreeing: int = 0
-    version_fraction: float = 0.0
-    paths: list[list[str]] = field(default_factory=list)
+    accuracy_interval: Annotated[list[Fraction], Lengths((0, 2))] = field(default_factory=list)
+    foreign: Fraction = 0.0
+    novelty: Annotated[float, Range(0, math.nextafter(1, 0))] = 0.0
+    lost: Fraction = 0.0
+    versions: Count = 0
+    version_groups: Count = 0
+    contradictory: Count = 0
+    agreeing: Count = 0
+    version_fraction: Fraction = 0.0
+    paths: list[Annotated[list[str], Lengths(range(1, 1_000))]] = field(default_factory=list)
     levels: list[LevelMeasurement] = field(default_factory=list)
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
         """Restore a report from the settings of a fitted state, which may be from an untrusted folder."""
-        found = {name: settings[name] for name in cls.__dataclass_fields__ if name in settings}
+        kinds = types_of(cls)
+        found = {name: settings[name] for name in kinds if name in settings}
         for name, value in found.items():
-            if not is_possible(name, value):
+            if not is_possible(value, kinds[name]):
                 raise ValueError(f"The fitted state has {name}={value!r}, which is impossible. Call fit() again.")
         return cls(**found)
 
@@ -258,7 +260,7 @@ class FitReport:
             for name, number_format in PRINTED_METRICS.items():
                 measured[name] = measured[name].map(number_format.format)
             table = table.reindex(measured.index).fillna("").join(measured)
-        return table.rename(index=printed_name).rename_axis(None).to_string()
+        return table.rename_axis(None).to_string()
 
     def _measured_for(self) -> str:
         """Sentences on the label proportions of the measurements; empty if the measured texts are a sample."""
@@ -381,9 +383,8 @@ class FitReport:
         return "".join(lines)
 
 
-def printed_name(expert: str) -> str:
-    """Name in tables of a value of ``expert`` in ``FitReport.measured``."""
-    return "ensemble" if expert == ENSEMBLE else expert
+# Fields that states of the first version lack.
+LATER_FIELDS = {one.name for one in fields(FitReport) if (one.default, one.default_factory) != (MISSING, MISSING)}
 
 
 def largest_class(targets: np.ndarray, count: int, multi_label: bool) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 
 from .corpus import id_numbers
+from .schema import Fraction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +24,10 @@ class SurestError(TypedDict):
     id: str | None  # of the example; None if the text is no example
     labeled: str  # its label
     answered: str  # the wrong answer
-    score: float  # probability of the wrong answer
-    error: float  # the error rate at which the gain is largest
-    share: float  # fraction of texts answered at that error rate
-    share_without: float  # the same fraction if this text were not held out
+    score: Fraction  # probability of the wrong answer
+    error: Fraction  # the error rate at which the gain is largest
+    share: Fraction  # of texts answered at that error rate
+    share_without: Fraction  # the same fraction if this text were not held out
 
 
 def surest_error(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 from scipy.special import log_softmax
@@ -10,24 +10,33 @@ from scipy.special import log_softmax
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
 from .corpus import texts_in
-from .expert import ArraySpec, Expert, FittedTeacher
+from .expert import Expert
+from .schema import REGRESSION_WEIGHTS, Array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...arrays.snapshot import Snapshot
     from .corpus import Corpus
-    from .expert import Features, Sizes, TrainingData
+    from .expert import Features, TrainingData
 
 TEACHER_PRIOR = 0.6  # weight of a reliable teacher, relative to the other experts
 INVERSE_REGULARIZATION = 5.0
 SMOOTHING = 0.05  # of the answers toward equal probabilities, as a model may be too sure
-LARGEST_PROBE_WEIGHT = 1e6
 # Standard errors by which the agreement with the other experts must exceed chance before it counts as evidence.
 LEAST_AGREEMENT = 3.0
 MAX_EVIDENCE = 6.0  # of agreement, in log odds
 SETTING = "teacher"  # setting of the fitted state
 ANSWERS = "teacher.answers"  # array of the fitted state
+
+
+class TeacherSetting(TypedDict):
+    """Everything but the probabilities of ``TeacherAnswers``, as a setting of the fitted state."""
+
+    model: str
+    fingerprint: str
+    documents: list[str]
+    agreement: float
 
 
 class TeacherAnswers(NamedTuple):
@@ -40,14 +49,9 @@ class TeacherAnswers(NamedTuple):
     probabilities: np.ndarray  # float32 (T, C); 0 in the row of a document without an answer
     agreement: float  # with the experts that are fitted without the teacher, in standard errors above chance
 
-    def to_setting(self) -> dict[str, Any]:
+    def to_setting(self) -> TeacherSetting:
         """Convert everything but the probabilities to a setting of a ``FittedState``."""
-        return {
-            "model": self.model,
-            "fingerprint": self.fingerprint,
-            "documents": self.documents,
-            "agreement": self.agreement,
-        }
+        return TeacherSetting(**{name: getattr(self, name) for name in TeacherSetting.__annotations__})
 
     @classmethod
     def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TeacherAnswers | None:
@@ -55,26 +59,7 @@ class TeacherAnswers(NamedTuple):
         saved = settings.get(SETTING)
         if saved is None:
             return None
-        return cls(
-            model=saved["model"],
-            fingerprint=saved["fingerprint"],
-            labels=settings["labels"],
-            documents=saved["documents"],
-            probabilities=arrays[ANSWERS],
-            agreement=saved["agreement"],
-        )
-
-
-def is_teacher_setting(saved: Any) -> bool:
-    """Return whether a setting of an untrusted folder may be that of ``TeacherAnswers``, or is absent."""
-    if saved is None:
-        return True
-    if not isinstance(saved, dict) or saved.keys() != {"model", "fingerprint", "documents", "agreement"}:
-        return False
-    documents = saved["documents"]
-    are_texts = isinstance(documents, list) and all(isinstance(digest, str) for digest in documents)
-    are_names = isinstance(saved["model"], str) and isinstance(saved["fingerprint"], str)
-    return are_texts and are_names and type(saved["agreement"]) is float
+        return cls(labels=settings["labels"], probabilities=arrays[ANSWERS], **saved)
 
 
 def digest_of(text: str) -> str:
@@ -82,10 +67,8 @@ def digest_of(text: str) -> str:
     return short_digest(replace_lone_surrogates(text).encode(), size=16).hex()
 
 
-def fit_teacher(
-    answers: TeacherAnswers, snapshot: Snapshot, corpus: Corpus, groups: np.ndarray
-) -> FittedTeacher | None:
-    """Fit a probe on the answers about documents of a corpus; None without such answers.
+def fit_teacher(answers: TeacherAnswers, snapshot: Snapshot, corpus: Corpus, groups: np.ndarray) -> np.ndarray | None:
+    """Fit a probe ``(C, D + 1)`` on the answers about documents of a corpus; None without such answers.
 
     Answers about examples, and about texts in the same group (``groups`` ``(N,)``), are left out: measured on folds of
     the examples, the probe would know them.
@@ -99,8 +82,7 @@ def fit_teacher(
     is_used[is_used] &= ~np.isin(groups[places[is_used]], groups[corpus.rows])
     if not is_used.any():
         return None
-    probe = fit_soft_probe(corpus.vectors[places[is_used]], answers.probabilities[is_used])
-    return FittedTeacher(probe, answers.agreement)
+    return fit_soft_probe(corpus.vectors[places[is_used]], answers.probabilities[is_used])
 
 
 class Teacher(Expert):
@@ -109,21 +91,19 @@ class Teacher(Expert):
     name = "teacher"
     needs_single_label = True
     needs_teacher = True
+    arrays = {"probe": Array(("labels", "vector and bias"), REGRESSION_WEIGHTS)}
 
     def prior(self, data: TrainingData) -> float:
-        return TEACHER_PRIOR * data.teacher_reliability
+        return TEACHER_PRIOR * data.reliability(data.teacher)
 
     def reliability(self, data: TrainingData) -> float:
-        return data.teacher_reliability
+        return data.reliability(data.teacher)
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
-        return {"probe": data.teacher.probe}
+        return {"probe": data.teacher.vectors}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
         return probe_logits(learned["probe"], features.vectors)
-
-    def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        return {"probe": ArraySpec((sizes.labels, sizes.dimensions + 1), -LARGEST_PROBE_WEIGHT, LARGEST_PROBE_WEIGHT)}
 
 
 def probe_logits(probe: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -22,8 +22,8 @@ MAX_TERMS = 30_000
 FEW_TEXTS = 200  # with fewer, rare and frequent words are kept, and vectors have no dimensions from words
 
 
-def fit_words(texts: Sequence[str]) -> tuple[TfidfVectorizer, sp.csr_matrix] | None:
-    """Fit TF-IDF on texts: the vectorizer, and float32 ``(N, V)``; None if the texts have no words."""
+def fit_words(texts: Sequence[str]) -> tuple[list[str], np.ndarray, sp.csr_matrix | None]:
+    """Fit TF-IDF on texts: terms, their ``idf_`` ``(V,)``, and float32 ``(N, V)``; None if the texts have no words."""
     from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
     has_few_texts = len(texts) < FEW_TEXTS
@@ -37,11 +37,11 @@ def fit_words(texts: Sequence[str]) -> tuple[TfidfVectorizer, sp.csr_matrix] | N
     try:
         counts = counter.fit_transform([replace_lone_surrogates(text) for text in texts])
     except ValueError:  # of scikit-learn, if no word is left
-        return None
+        return [], np.zeros(0, np.float32), None
     counts.sort_indices()  # the order of TfidfVectorizer.transform
     transformer = TfidfTransformer(sublinear_tf=True)  # TfidfVectorizer would split all texts a second time
     words = transformer.fit_transform(counts)
-    return restore_vectorizer(counter.get_feature_names_out().tolist(), transformer.idf_), words
+    return counter.get_feature_names_out().tolist(), transformer.idf_, words
 
 
 def restore_vectorizer(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:

@@ -6,11 +6,12 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 
 from .corpus import propagate_labels, unit
-from .expert import ArraySpec, Expert
+from .expert import Expert
 from .log_linear_pool import smoothed, spread_of_scores
+from .schema import REGRESSION_WEIGHTS, UNIT_COMPONENTS, Array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
     from .corpus import Corpus
-    from .expert import Features, Sizes, TrainingData
+    from .expert import Features, TrainingData
 
 PROBE_INVERSE_REGULARIZATION = 20.0  # C of scikit-learn's LogisticRegression
 SURE_SHARE = 0.5  # of the documents of each label, that the probe also learns from
@@ -33,12 +34,10 @@ LARGE_EXAMPLE_WEIGHT = 10.0
 MIN_LOG_LIKELIHOOD_GAIN = 3.0  # required to depart from a default: a Bayes factor of 20
 NAMES_PRIOR_WITHOUT_EXAMPLES = 1.0
 EXAMPLES_THAT_HALVE_NAMES_PRIOR = 1.5  # examples per label
-LARGEST_PROBE_WEIGHT = 1e6  # far above that of a regression that separates its examples
-UNIT_VECTOR_ROUNDING = 1e-3  # of the components of unit vectors in float32
 _SEPARATORS_TO_SPACES = str.maketrans("._-/", "    ")
 
 
-class Classifier(Expert):
+class HeadOrProbe(Expert):
     """The trained classification head; without one, a linear probe: logistic regression on vectors of the examples.
 
     If there are documents, and one label per text, the probe is the mean of two: that of the examples, and one on
@@ -48,7 +47,7 @@ class Classifier(Expert):
     name = "classifier"
     uses_head = True
     is_regression = True
-    saved_names = {"probe": "probe"}
+    arrays = {"probe": Array(("labels", "vector and bias"), REGRESSION_WEIGHTS)}
 
     def prior(self, data: TrainingData) -> float:
         return 0.2 if data.has_many_documents else 0.45
@@ -87,11 +86,6 @@ class Classifier(Expert):
                 "The experts were fitted with a trained classification head, and this model has none: call fit() again."
             )
         return features.head_logits
-
-    def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        if sizes.has_head:
-            return {}
-        return {"probe": ArraySpec((sizes.labels, sizes.dimensions + 1), -LARGEST_PROBE_WEIGHT, LARGEST_PROBE_WEIGHT)}
 
 
 def surest_documents(posterior: np.ndarray, examples: np.ndarray) -> np.ndarray:
@@ -156,7 +150,7 @@ class Topics(Expert):
     needs_single_label = True
     learns_from_documents = True
     tunes_example_weight = True
-    saved_names = {"centers": "centers"}
+    arrays = {"centers": Array(("labels", "vector"), UNIT_COMPONENTS)}
 
     def prior(self, data: TrainingData) -> float:
         return 0.35 if data.has_many_documents else 0.45
@@ -166,11 +160,6 @@ class Topics(Expert):
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
         return topic_scores(features.whitened, learned["centers"])
-
-    def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        return {
-            "centers": ArraySpec((sizes.labels, sizes.dimensions), -1 - UNIT_VECTOR_ROUNDING, 1 + UNIT_VECTOR_ROUNDING)
-        }
 
 
 def fit_topics(
@@ -233,48 +222,21 @@ class Names(Expert):
     needs_single_label = True
     needs_label_names = True
     refines_propagated_labels = True
-    saved_names = {"vectors": "names"}
+    arrays = {"vectors": Array(("labels", "embedding"), UNIT_COMPONENTS)}
 
     def prior(self, data: TrainingData) -> float:
         examples_per_label = len(data.rows) / data.targets.shape[1]
         halvings = examples_per_label / EXAMPLES_THAT_HALVE_NAMES_PRIOR
-        return NAMES_PRIOR_WITHOUT_EXAMPLES / (1 + halvings) * data.label_name_reliability
+        return NAMES_PRIOR_WITHOUT_EXAMPLES / (1 + halvings) * data.reliability(data.names)
 
     def reliability(self, data: TrainingData) -> float:
-        return data.label_name_reliability
+        return data.reliability(data.names)
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
-        return {"vectors": data.label_name_vectors}
+        return {"vectors": data.names.vectors}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
-        return _cosines(features.vectors, learned["vectors"])
-
-    def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        return {
-            "vectors": ArraySpec(
-                (sizes.labels, sizes.embedding_dimensions), -1 - UNIT_VECTOR_ROUNDING, 1 + UNIT_VECTOR_ROUNDING
-            )
-        }
-
-
-def label_name_reliability(
-    corpus: Corpus, rows: np.ndarray, targets: np.ndarray, name_vectors: np.ndarray, is_text: np.ndarray
-) -> float:
-    """Probability that similarity to label names predicts the labels better than chance, given the examples.
-
-    Label descriptions are ignored: they resemble their names anyway.
-    """
-    return float(expit(evidence_of_examples(_cosines(corpus.vectors, name_vectors), rows, targets, is_text)))
-
-
-def evidence_of_examples(scores: np.ndarray, rows: np.ndarray, targets: np.ndarray, is_text: np.ndarray) -> float:
-    """Log odds that scores ``(N, C)`` of the corpus predict the labels of examples better than chance.
-
-    The examples are at ``rows`` ``(n,)`` and have ``targets`` ``(n, C)``; those that are not ``is_text`` are ignored.
-    """
-    scale = max(np.sqrt(np.square(scores - scores.mean(1, keepdims=True)).mean()), 1e-9)
-    log_likelihoods = log_softmax(scores[rows[is_text]] / scale, axis=1)[targets[is_text] > 0]
-    return float(log_likelihoods.sum() + len(log_likelihoods) * np.log(targets.shape[1]))
+        return name_scores(features.vectors, learned["vectors"])
 
 
 def readable_names(names: Sequence[str]) -> list[str]:
@@ -288,5 +250,6 @@ def names_as_vectors(embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
     return unit(centered - centered.mean(0)).astype(np.float32)
 
 
-def _cosines(vectors: np.ndarray, name_vectors: np.ndarray) -> np.ndarray:
+def name_scores(vectors: np.ndarray, name_vectors: np.ndarray) -> np.ndarray:
+    """Cosine of each text to each label name, ``(N, C)``."""
     return unit(vectors[:, : name_vectors.shape[1]]) @ name_vectors.T

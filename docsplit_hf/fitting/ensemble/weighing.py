@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from ...arrays.row_table import rows_at, take_passages
 from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
 from .corpus import texts_in
-from .fitted_experts import ensemble_probabilities, score_by_expert
 from .guarantees import HeldOutAnswers
 from .label_proportions import Proportions, estimate_proportions
 from .log_linear_pool import (
@@ -25,16 +25,18 @@ from .log_linear_pool import (
     spread_of_scores,
     weights_of_best_regression,
 )
-from .neighbor_expert import closeness_to_examples, places_of_documents
+from .neighbor_expert import places_of_documents
 from .prior_sharpness import Evidence, learned_sharpness, prior_sharpness, robust_spreads
 from .registry import EXPERTS, features_of_corpus, prior_weights, score_all
+from .scoring import PreparedExperts, score_texts
 
 if TYPE_CHECKING:
     from ...arrays.snapshot import Snapshot
     from .corpus import Corpus
     from .expert import TrainingData
-    from .fitted_experts import Ensemble
+    from .fit import Ensemble
     from .held_out_scores import HeldOutScores
+    from .problem import Problem
 
 SAMPLED_DOCUMENTS = 1_000  # at most; documents on which experts are compared without labels
 
@@ -89,19 +91,10 @@ class Weighing(NamedTuple):
         return held_out_probabilities(self.scores, self.weights, self.ensemble.multi_label, self.scores.shift)
 
 
-def weigh(
-    data: TrainingData,
-    ensemble: Ensemble,
-    scores: HeldOutScores,
-    snapshot: Snapshot,
-    given_proportions: np.ndarray | None,
-    on_held_out_texts: bool,
-) -> Weighing:
-    """Choose the weights of the experts; then estimate label proportions by documents, and choose the weights again.
-
-    ``given_proportions`` ``(C,)`` are those of the labels among all texts; None: unknown.
-    ``on_held_out_texts``: True if scored on separate held-out texts, False for cross-validation folds.
-    """
+def weigh(problem: Problem, data: TrainingData, ensemble: Ensemble, scores: HeldOutScores) -> Weighing:
+    """Choose the weights of the experts; then estimate label proportions by documents, and choose the weights again."""
+    on_held_out_texts = problem.held_out is not None
+    given_proportions = data.proportions
     importance = 1.0 if data.multi_label or on_held_out_texts else _importance_weights(scores)
     prior = prior_of_weights(data, ensemble, scores)
     weights = choose_weights(data, ensemble, scores, prior, importance)
@@ -111,7 +104,7 @@ def weigh(
     can_estimate_from_documents = data.has_documents and is_measurable
     out_of_scope = 0.0
     if can_estimate_from_documents:
-        out_of_scope = out_of_scope_fraction(snapshot, ensemble, scores.counted(), weights)
+        out_of_scope = out_of_scope_fraction(problem.snapshot, ensemble, scores.counted(), weights)
     if given_proportions is not None and not data.multi_label:
         proportions = Proportions(given_proportions, given_proportions[None])
     elif can_estimate_from_documents and not on_held_out_texts and is_class_balanced(data.targets):
@@ -123,16 +116,22 @@ def weigh(
             proportions=proportions.likeliest.astype(np.float32),
             shift=log_shift(proportions.likeliest, data.targets, are_estimated=False).astype(np.float32),
         )
-        ensemble = ensemble._replace(learned=learned)
+        ensemble = replace(ensemble, learned=learned)
         scores = scores._replace(shift=np.tile(learned.shift, (len(scores.targets), 1)))
         weights = choose_weights(data, ensemble, scores, prior, _importance_weights(scores))
     return Weighing(
-        ensemble=ensemble,
+        ensemble=_with_weights(ensemble, weights, compares_with_documents=out_of_scope > 0),
         weights=weights,
         scores=scores,
         proportions=proportions,
         out_of_scope=out_of_scope,
     )
+
+
+def _with_weights(ensemble: Ensemble, weights: Weights, compares_with_documents: bool) -> Ensemble:
+    """Give an ensemble the weights of its logits."""
+    by_expert = dict(zip(ensemble.experts, weights.of_logits.tolist(), strict=True))
+    return replace(ensemble, weights=by_expert, compares_with_documents=compares_with_documents)
 
 
 def prior_of_weights(data: TrainingData, ensemble: Ensemble, scores: HeldOutScores) -> Prior:
@@ -152,7 +151,7 @@ def prior_of_weights(data: TrainingData, ensemble: Ensemble, scores: HeldOutScor
         neighbor_label_proportions=scores.neighbor_label_proportions,
         examples=len(data.targets),
         has_documents=data.has_documents,
-        name_reliability=data.label_name_reliability,
+        name_reliability=data.reliability(data.names),
         edge_agreement=_edge_agreement(data.corpus, ensemble.learned.soft_labels),
     )
     return Prior(weights, prior_sharpness(evidence, learned_sharpness()), spreads)
@@ -210,6 +209,7 @@ def held_out_answers(
         probabilities=probabilities.astype(np.float32),
         labels=scores.targets > 0,
         familiarity=familiar.astype(np.float32),
+        is_counted=scores.is_counted,
     )
 
 
@@ -218,30 +218,24 @@ def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOu
     documents = snapshot.documents
     if documents is None or not len(documents.keys):
         return 0.0
+    weighted = _with_weights(ensemble, weights, compares_with_documents=False)
     places = places_of_documents(snapshot, ensemble.ids)
     rows = np.argsort(places.of_all, kind="stable")  # in the order of the corpus, independent of input order
     rows = rows[places.of_all[rows] >= 0]
     sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLED_DOCUMENTS])
     rows = rows[sampled]
-    embeddings = documents.keys[rows]
-    scored = score_by_expert(
-        snapshot,
-        ensemble,
-        places,
-        embeddings,
+    scored = score_texts(
+        PreparedExperts(snapshot, weighted, places),
+        documents.keys[rows],
         texts_in(rows_at(documents.rows, rows)),
         None,
         passages=take_passages(documents.passages, rows),
         exclude_copies=True,
+        with_closeness=True,
     )
-    columns = ensemble.label_columns(snapshot.label_names)
-    probabilities = ensemble_probabilities(scored, ensemble, columns, weights.of_logits)
-    mean = ensemble.document_vectors.mean
-    near = closeness_to_examples(scored.nearest, embeddings, mean)
-    familiar = familiarity(probabilities, scored.neighbor_label_proportions, near)
     held_out = held_out_answers(scores, held_out_probabilities(scores, weights, ensemble.multi_label, scores.shift))
     importance = importance_weights(held_out.labels, np.zeros((0, len(ensemble.labels))))
-    return estimate_out_of_scope_fraction(familiar, held_out.familiarity, importance)
+    return estimate_out_of_scope_fraction(scored.familiarity(), held_out.familiarity, importance)
 
 
 def _estimated_proportions(

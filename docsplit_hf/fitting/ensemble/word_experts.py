@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from .expert import ArraySpec, Expert
+from .expert import Expert
 from .logistic_regressions import fit_regressions
+from .schema import REGRESSION_WEIGHTS, Array, Range
 from .tfidf import times_transposed
 
 if TYPE_CHECKING:
@@ -16,15 +17,13 @@ if TYPE_CHECKING:
 
     import scipy.sparse as sp
 
-    from .expert import Features, Sizes, TrainingData
+    from .expert import Features, TrainingData
 
 COUNT_SMOOTHING = 0.1
 WORD_SHARPNESS = 5.0  # scale of the logits: TF-IDF has norm 1, word counts of naive Bayes would be larger
 VOCABULARY_INVERSE_REGULARIZATION = 20.0
 MAX_REGRESSION_EXAMPLES = 10_000  # with more, a random sample is used
 LOG_ODDS_OF_CONSTANT_LABEL = 30.0  # of a label that all examples have; minus 30 if no example has it
-LARGEST_WORD_WEIGHT = 1e3  # a logarithm of a frequency, or a difference of two
-LARGEST_VOCABULARY_WEIGHT = 1e6  # far above that of a regression that separates its examples
 
 
 class Words(Expert):
@@ -33,7 +32,7 @@ class Words(Expert):
     name = "words"
     needs_words = True
     learns_from_documents = True
-    saved_names = {"weights": "word_weights"}
+    arrays = {"weights": Array(("labels", "terms"), Range(-1e3, 1e3))}  # logarithms of frequencies, or differences
 
     def prior(self, data: TrainingData) -> float:
         return 0.2 if data.has_many_documents else 0.05  # documents show which words occur together
@@ -44,9 +43,6 @@ class Words(Expert):
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
         return WORD_SHARPNESS * times_transposed(features.words, learned["weights"])
-
-    def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        return {"weights": ArraySpec((sizes.labels, sizes.terms), -LARGEST_WORD_WEIGHT, LARGEST_WORD_WEIGHT)}
 
     def word_contributions(
         self, learned: Mapping[str, np.ndarray], weight: float, words: sp.csr_matrix, label: int, against: int | None
@@ -80,7 +76,7 @@ class Vocabulary(Expert):
     name = "vocabulary"
     needs_words = True
     is_regression = True
-    saved_names = {"weights": "vocabulary"}
+    arrays = {"weights": Array(("labels", "terms and bias"), REGRESSION_WEIGHTS)}
 
     def prior(self, data: TrainingData) -> float:
         if data.versions_mislead:  # embeddings show what a text is about, words how versions differ
@@ -92,11 +88,6 @@ class Vocabulary(Expert):
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
         return vocabulary_scores(features.words, learned["weights"])
-
-    def arrays(self, sizes: Sizes) -> dict[str, ArraySpec]:
-        return {
-            "weights": ArraySpec((sizes.labels, sizes.terms + 1), -LARGEST_VOCABULARY_WEIGHT, LARGEST_VOCABULARY_WEIGHT)
-        }
 
     def word_regression(self, learned: Mapping[str, np.ndarray]) -> np.ndarray:
         return learned["weights"]

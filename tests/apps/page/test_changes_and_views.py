@@ -203,7 +203,7 @@ def test_first_suggestions_come_from_different_groups(shared):
         give_label(session, one["text"], labels[one["text"]] or "astronomy", learn_now=False)
         assert session.stale == (len(session.labels) > 1 and number > 1) or session.fitted
     assert suggested_text(session)["text"] not in first and not session.stale  # it was learned
-    assert session.fitted.settings.report.examples == SUGGESTIONS_PER_FIT
+    assert session.fitted.report.examples == SUGGESTIONS_PER_FIT
     learn(session)
 
 

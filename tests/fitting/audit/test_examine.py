@@ -15,9 +15,9 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, datalab_inputs, out_of_fold
 from docsplit_hf.fitting.audit.report import Audit, Duplicates, LabelIssue, Outlier
 from docsplit_hf.fitting.ensemble.corpus import id_numbers
-from docsplit_hf.fitting.ensemble.fitted_experts import FittedExperts
+from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.fitting.ensemble.held_out_scores import HeldOut
+from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
 
 from ..ensemble.stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts
 
@@ -40,7 +40,7 @@ def fit_spoiled(examples, multi_label):
     given = [labels[0], labels[7], [1] if multi_label else 1]
     keys = np.concatenate([store.keys, store.keys[[0, 7, 9]]])
     spoiled = KNNDatastore(keys, labels + given, NAMES, texts + copied)
-    spoiled.fitted = fit_experts(spoiled.snapshot, show_progress=False).to_state()
+    spoiled.fitted = fit_experts(Problem(spoiled.snapshot), show_progress=False).to_state()
     return spoiled
 
 
@@ -178,7 +178,7 @@ def test_removed_examples_count_as_well():
 
 def test_answers_follow_their_examples_after_changes():
     store = fitted_store(30, 0)
-    held_out = FittedExperts.from_state(store.fitted).held_out
+    held_out = Fit.from_state(store.fitted).held_out
     of = dict(zip(held_out.ids.tolist(), held_out.probabilities, strict=True))
     store.remove(["3", "11"])
     store.relabel({"5": "fruit"})
@@ -194,7 +194,7 @@ def test_examples_without_an_answer_are_counted_by_reason():
     keys = np.random.default_rng(0).standard_normal((12, 4))
     labels = ["a"] * 5 + ["b"] * 5 + ["single", "described"]
     store = KNNDatastore(keys, labels, [], [f"text {i}" for i in range(12)], ids=[*map(str, range(11)), "label:x"])
-    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    store.fitted = fit_experts(Problem(store.snapshot), show_progress=False).to_state()
     store.add([[0] * 4], ["brand new"], ["more"])
     store.relabel({"2": "brand new"})
     found = out_of_fold(store.snapshot)
@@ -211,7 +211,7 @@ def test_experts_fitted_on_held_out_texts_cannot_audit():
     store = fitted_store(30, 0)
     labels, keys, texts = make_queries()
     store.fitted = fit_experts(
-        store.snapshot, held_out=HeldOut(keys, texts, labels, None), show_progress=False
+        Problem(store.snapshot, held_out=HeldOut(keys, texts, labels, None)), show_progress=False
     ).to_state()
     with pytest.raises(ValueError, match=r"chosen on held-out texts.*call fit\(\) without texts"):
         out_of_fold(store.snapshot)

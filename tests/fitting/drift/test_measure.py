@@ -20,8 +20,8 @@ from docsplit_hf.fitting.drift.measure import (
     measure_period,
 )
 from docsplit_hf.fitting.drift.report import INTERVAL_CONFIDENCE, Change, mean_change
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.fitting.ensemble.guarantees import Guarantees
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 
 from ...classifier.conftest import labels_of
 from ..ensemble.stores import fitted_store

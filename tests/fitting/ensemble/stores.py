@@ -3,9 +3,11 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.expert import Features
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.expert import Features, TrainingData
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.vector_experts import DEFAULT_EXAMPLE_WEIGHT
 
 NAMES = ["fruit", "mineral", "predator"]
 OWN = [["apple", "pear", "juice", "ripe"], ["iron", "stone", "mine", "ore"], ["fox", "wolf", "den", "tail"]]
@@ -55,7 +57,7 @@ def misleading_store(noise=2.0, examples=60):
 def fitted_store(*args, experts=None, **options):
     """A datastore with what was fitted on it."""
     store = make_store(*args, **options)
-    store.fitted = fit_experts(store.snapshot, experts, show_progress=False).to_state()
+    store.fitted = fit_experts(Problem(store.snapshot, experts), show_progress=False).to_state()
     return store
 
 
@@ -69,6 +71,24 @@ def score(store, logits=None, **options):
     """Score the queries by the experts of a datastore."""
     _, keys, texts = make_queries(**options)
     return score_texts(prepare_experts(store.snapshot), keys, texts, logits)
+
+
+def training_data(corpus, rows, targets, is_text=None, **others):
+    """Training data of examples with one label."""
+    return TrainingData(
+        corpus=corpus,
+        experts=[],
+        rows=rows,
+        targets=targets,
+        is_text=np.ones(len(rows), bool) if is_text is None else is_text,
+        multi_label=False,
+        has_head=False,
+        example_weight=DEFAULT_EXAMPLE_WEIGHT,
+        proportions=None,
+        **{"versions_mislead": False, "names": None, "teacher": None, **others},
+        soft_labels=np.zeros((len(corpus.ids), targets.shape[1]), np.float32),
+        centers=np.zeros((targets.shape[1], 0), np.float32),
+    )
 
 
 def features_of(words=None, neighbor_label_proportions=None, multi_label=False):

@@ -14,9 +14,10 @@ from docsplit_hf.fitting.ensemble.corpus import (
     propagate_labels,
     unit,
 )
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.fitting.ensemble.tfidf import fit_words
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts
+from docsplit_hf.fitting.ensemble.tfidf import fit_words, restore_vectorizer
 from docsplit_hf.fitting.texts_and_labels import joined_texts
 
 from .stores import fitted_store, make_keys, make_store, make_texts, score
@@ -27,7 +28,7 @@ LABELS = np.arange(210) % 3  # enough texts for words to make dimensions
 def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
     """Its product with itself is compared: cosines do not depend on which root it is."""
     embeddings = make_keys(LABELS)
-    _, words = fit_words(make_texts(LABELS))
+    _, _, words = fit_words(make_texts(LABELS))
     fitted = fit_document_vectors(embeddings, words)
     vectors = fitted.join(embeddings, words).astype(np.float64)
     covariance = np.cov(vectors.T)
@@ -38,7 +39,7 @@ def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
 
 def test_embedding_and_words_have_equal_weight():
     embeddings = make_keys(LABELS)
-    _, words = fit_words(make_texts(LABELS))
+    _, _, words = fit_words(make_texts(LABELS))
     fitted = fit_document_vectors(embeddings, words)
     of_words = fitted.of_words(words, 210)
     joined = fitted.join(embeddings, words)
@@ -57,7 +58,7 @@ def test_without_words_vectors_are_centered_embeddings():
 
 
 def test_texts_without_words_and_equal_embeddings_give_finite_vectors():
-    words = fit_words(make_texts(LABELS))[1].tolil()
+    words = fit_words(make_texts(LABELS))[2].tolil()
     words[3] = 0
     fitted = fit_document_vectors(np.ones((210, 4), np.float32), words.tocsr())
     of_words = fitted.of_words(words.tocsr(), 210)
@@ -140,7 +141,10 @@ def test_the_corpus_has_all_texts_and_the_places_of_the_examples():
     found = make_corpus(store.snapshot)
     assert len(found.ids) == len(set(found.ids.tolist())) == len(found.vectors) == 72
     texts = joined_texts(store.texts, store.text_pairs)
-    assert len(found.rows) == 12 and (found.vectorizer.transform(texts) != found.words[found.rows]).nnz == 0
+    assert (
+        len(found.rows) == 12
+        and (restore_vectorizer(found.terms, found.idf).transform(texts) != found.words[found.rows]).nnz == 0
+    )
     np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1, rtol=1e-5)
 
 
@@ -173,7 +177,7 @@ def test_the_order_of_examples_and_labels_makes_no_difference():
     other.add_documents(store.documents.keys[::-1], store.documents.texts[::-1])
     found = []
     for one in (store, other):
-        one.fitted = fit_experts(one.snapshot, show_progress=False).to_state()
+        one.fitted = fit_experts(Problem(one.snapshot), show_progress=False).to_state()
         found.append(
             {answer: column for answer, column in zip(one.label_names, score(one).probabilities.T, strict=True)}
         )
@@ -194,7 +198,7 @@ def test_many_documents_are_sampled_reproducibly(monkeypatch, caplog):
     store = fitted_store()
     assert "Of 60 documents, a random 20 are used" in caplog.text
     arrays = store.fitted.arrays
-    assert len(arrays["ids"]) == len(arrays["soft"]) == 12 + 20
+    assert len(arrays["ids"]) == len(arrays["soft_labels"]) == 12 + 20
     assert store.fitted.settings["documents"] == 20
     assert np.array_equal(make_corpus(store.snapshot).ids, arrays["ids"])
     assert (prepare_experts(store.view()).places.of_all >= 0).sum() == 20
@@ -212,7 +216,7 @@ def test_rounding_of_embeddings_does_not_change_the_folds():
     for given in (keys, rounded):
         store = KNNDatastore(given, labels, ["fruit", "mineral", "predator"], texts)
         orders.append(make_corpus(store.snapshot).rows)
-        held_out = fit_experts(store.snapshot, show_progress=False).held_out
+        held_out = fit_experts(Problem(store.snapshot), show_progress=False).held_out
         probabilities.append(held_out.probabilities)
     assert np.array_equal(orders[0], orders[1])
     np.testing.assert_allclose(probabilities[0], probabilities[1], atol=1e-3)

@@ -3,10 +3,12 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.snapshot import FittedState
-from docsplit_hf.fitting.ensemble.fitted_experts import FittedExperts, logits_of, prepare_experts
+from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.log_linear_pool import pool
 from docsplit_hf.fitting.ensemble.neighbor_expert import Neighbors
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import logits_of, prepare_experts
 from docsplit_hf.fitting.ensemble.vector_experts import DEFAULT_EXAMPLE_WEIGHT
 
 from .stores import NAMES, features_of, fitted_store, make_queries, make_store, score
@@ -70,41 +72,35 @@ def test_a_single_expert_gives_the_softmax_of_its_logits(name):
 
 
 SAVED_SETTINGS = set(
-    "labels several weights has_head temperature document_vote beside_documents shares examples documents "
-    "single proportions measured_on texts left_out class_proportions measured_for log_likelihood measured foreign "
-    "novelty lost accuracy_interval answered least_error surest_error versions version_groups contradictory "
+    "labels multi_label weights has_head temperature document_vote compares_with_documents thresholds shares examples "
+    "documents single proportions measured_on texts left_out class_proportions measured_for log_likelihood measured "
+    "foreign novelty lost accuracy_interval answered least_error surest_error versions version_groups contradictory "
     "agreeing version_fraction paths levels needed by_label changed_answers".split()
 )
 SAVED_ARRAYS = set(
-    "mean components whitening soft shift proportions ids idf proportion_draws held_out_ids held_out_probabilities "
-    "held_out_labels held_out_familiarity probe word_weights centers vocabulary".split()
+    "mean components whitening soft_labels shift proportions ids idf proportion_draws held_out_ids "
+    "held_out_probabilities held_out_labels held_out_familiarity held_out_is_counted classifier.probe words.weights "
+    "topics.centers vocabulary.weights".split()
 )
 
 
-def test_a_state_that_was_saved_without_the_vote_of_documents_has_equal_votes(stores):
-    state = stores["one label"].fitted
-    assert state.settings["document_vote"] == 1 / DEFAULT_EXAMPLE_WEIGHT
-    assert stores["several labels"].fitted.settings["document_vote"] == 1
-    older = {name: value for name, value in state.settings.items() if name != "document_vote"}
-    restored = FittedExperts.from_state(FittedState(older, state.arrays, state.vocabulary))
-    assert restored.settings.document_vote == restored.ensemble.document_vote == 1
-
-
-def test_saved_names_stay_those_that_older_versions_read(stores):
+def test_saved_names_are_those_of_the_fields(stores):
     state = stores["one label"].fitted
     assert state.settings.keys() == SAVED_SETTINGS and state.arrays.keys() == SAVED_ARRAYS
     of_several_labels = stores["several labels"].fitted
-    assert of_several_labels.settings.keys() == SAVED_SETTINGS | {"thresholds"}
-    assert of_several_labels.arrays.keys() == SAVED_ARRAYS - {"centers"}
+    assert of_several_labels.settings.keys() == SAVED_SETTINGS
+    assert state.settings["document_vote"] == 1 / DEFAULT_EXAMPLE_WEIGHT
+    assert of_several_labels.settings["document_vote"] == 1
+    assert of_several_labels.arrays.keys() == SAVED_ARRAYS - {"topics.centers"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restored_state_is_the_same_to_the_bit(kind, stores):
-    fitted = FittedExperts.from_state(stores[kind].fitted)
-    again = FittedExperts.from_state(fitted.to_state())
-    assert again.settings == fitted.settings
+    fitted = Fit.from_state(stores[kind].fitted)
+    again = Fit.from_state(fitted.to_state())
     before = fitted.to_state()
     after = again.to_state()
+    assert before.settings == after.settings
     assert before.vocabulary == after.vocabulary and before.arrays.keys() == after.arrays.keys()
     for name, array in before.arrays.items():
         assert array.dtype == after.arrays[name].dtype and array.tobytes() == after.arrays[name].tobytes(), name
@@ -219,21 +215,21 @@ def test_half_precision_and_an_index_answer_alike():
     half = KNNDatastore(store.keys, store.labels, NAMES, store.texts, ids=store.ids, dtype="float16", index="HNSW16")
     documents = store.documents
     half.add_documents(documents.keys, documents.texts, ids=documents.ids)
-    half.fitted = fit_experts(half.snapshot, show_progress=False).to_state()
+    half.fitted = fit_experts(Problem(half.snapshot), show_progress=False).to_state()
     np.testing.assert_allclose(score(half).probabilities, score(store).probabilities, atol=0.02)
 
 
 @pytest.fixture(scope="module")
 def store():
     store = make_store()
-    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    store.fitted = fit_experts(Problem(store.snapshot), show_progress=False).to_state()
     return store
 
 
 CHANGES = {
     "no settings": (lambda s, a: s.clear(), "labels is None"),
     "another label": (lambda s, a: s.update(labels=["?"]), "labels is"),
-    "another kind": (lambda s, a: s.update(several=True), "several is True"),
+    "another kind": (lambda s, a: s.update(multi_label=True), "multi_label is True"),
     "an unknown expert": (lambda s, a: s.update(weights={"oracle": 1.0}), "weights is"),
     "a weight of another type": (lambda s, a: s["weights"].update(words="1"), "weights is"),
     "thresholds of other labels": (lambda s, a: s.update(thresholds=[0.5]), "thresholds is"),
@@ -248,11 +244,11 @@ CHANGES = {
     ),
     "documents with more votes than examples": (lambda s, a: s.update(document_vote=2.0), "document_vote is 2.0"),
     "suggestions that are no ids": (lambda s, a: s.update(suggested=[1]), "suggested is"),
-    "a missing array": (lambda s, a: a.pop("soft"), "arrays is"),
+    "a missing array": (lambda s, a: a.pop("soft_labels"), "arrays is"),
     "an additional array": (lambda s, a: a.update(code=np.zeros(1)), "arrays is"),
-    "other texts": (lambda s, a: a.update(ids=a["ids"][1:]), "soft is"),
+    "other texts": (lambda s, a: a.update(ids=a["ids"][1:]), "soft_labels is"),
     "another encoder": (lambda s, a: a.update(mean=a["mean"][1:]), "mean is"),
-    "an expert without its array": (lambda s, a: a.pop("centers"), "arrays is"),
+    "an expert without its array": (lambda s, a: a.pop("topics.centers"), "arrays is"),
 }
 
 

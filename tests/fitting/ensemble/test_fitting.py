@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.fitting.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX, HeldOut
+from docsplit_hf.fitting.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
 from docsplit_hf.fitting.ensemble.measuring import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
+from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
 from docsplit_hf.fitting.ensemble.registry import EXPERTS
 from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 
@@ -16,19 +17,19 @@ EVERYTHING = [name for name, expert in EXPERTS.items() if not (expert.needs_labe
 
 
 def fit(store, experts=None, **options):
-    return fit_experts(store.snapshot, experts, show_progress=False, **options).settings
+    return fit_experts(Problem(store.snapshot, experts, **options), show_progress=False)
 
 
 def test_settings_and_report_of_a_small_datastore():
     settings = fit(make_store())
-    assert settings.report.labels == NAMES and settings.multi_label is False
+    assert settings.report.labels == NAMES and settings.ensemble.multi_label is False
     assert (settings.report.examples, settings.report.documents) == (12, 60)
     assert settings.report.measured_on == "folds of the examples"
-    assert list(settings.weights) == list(settings.report.shares) == EVERYTHING
+    assert list(settings.ensemble.weights) == list(settings.report.shares) == EVERYTHING
     assert sum(settings.report.shares.values()) == pytest.approx(1)
     assert [record["expert"] for record in settings.report.measured] == [
         *EVERYTHING,
-        "mixture",
+        "ensemble",
         WORD_REGRESSION,
         LARGEST_CLASS,
     ]
@@ -48,7 +49,7 @@ def test_one_example_of_each_label_has_the_prior_weights():
         assert settings.report.measured == [] and settings.report.measured_on == "nothing to hold out"
         priors = [0.2, 0.2, 0.25, 0.35, 0.08] if documents else [0.45, 0.05, 0.05, 0.45, 0.08]
         np.testing.assert_allclose(list(settings.report.shares.values()), np.array(priors) / sum(priors))
-        assert all(np.isfinite(weight) for weight in settings.weights.values())
+        assert all(np.isfinite(weight) for weight in settings.ensemble.weights.values())
     assert (score(fitted_store(3)).probabilities.argmax(1) == make_queries()[0]).mean() > 0.7
 
 
@@ -59,10 +60,10 @@ def test_one_regression_answers_if_all_experts_are_worthless(seed):
     labels = np.random.default_rng(seed).permutation(of_texts)
     store = KNNDatastore(make_keys(of_texts, 1), labels, NAMES, make_texts(of_texts, 1))
     found = fit(store)
-    used = {name for name, weight in found.weights.items() if weight > 0}
+    used = {name for name, weight in found.ensemble.weights.items() if weight > 0}
     frequencies = found.report.texts * np.log(3)
     assert len(used) <= 1 and used <= {"classifier", "vocabulary"} or found.log_likelihood + frequencies >= 1
-    assert len({name for name, weight in fit(make_store(60)).weights.items() if weight > 0}) > 2
+    assert len({name for name, weight in fit(make_store(60)).ensemble.weights.items() if weight > 0}) > 2
 
 
 def test_descriptions_of_labels_are_learned_from_and_never_held_out():
@@ -82,7 +83,7 @@ def test_a_label_without_examples_is_not_fitted():
     store.add(keys, ["a new one"], ["a text"])
     store.remove(["12"])
     assert store.label_names[3] == "a new one" and fit(store).report.labels == NAMES
-    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    store.fitted = fit_experts(Problem(store.snapshot), show_progress=False).to_state()
     found = score(store).probabilities
     assert found.shape == (9, 4) and not found[:, 3].any()
 
@@ -102,7 +103,7 @@ def test_held_out_texts_choose_the_weights():
         assert settings.report.measured_on == "held-out texts"
         shares.append(settings.report.shares["classifier"])
     assert shares[0] > shares[1] + 0.2
-    fitted = fit_experts(store.snapshot, None, HeldOut(keys, texts, labels, right), True, False)
+    fitted = fit_experts(Problem(store.snapshot, None, HeldOut(keys, texts, labels, right), True), show_progress=False)
     assert fitted.ensemble.learned.by_expert["classifier"] == {}
     store.fitted = fitted.to_state()
     assert (score(store, right[:9]).probabilities.argmax(1) == labels[:9]).all()
@@ -110,7 +111,7 @@ def test_held_out_texts_choose_the_weights():
 
 def test_several_labels_have_thresholds():
     settings = fit(make_store(60, multi_label=True))
-    assert settings.multi_label and len(settings.thresholds) == 3
+    assert settings.ensemble.multi_label and len(settings.thresholds) == 3
     assert all(0 < threshold < 1 for threshold in settings.thresholds)
     assert fit(make_store()).thresholds is None
 
@@ -162,7 +163,7 @@ def test_a_datastore_that_cannot_be_fitted_is_refused(case):
 
 def test_texts_without_any_word():
     store = KNNDatastore(make_keys(np.arange(12) % 3), np.arange(12) % 3, NAMES, ["?"] * 12)
-    assert list(fit(store).weights) == ["classifier", "neighbors", "topics"]
+    assert list(fit(store).ensemble.weights) == ["classifier", "neighbors", "topics"]
 
 
 def f1_score(targets, predicted):

@@ -5,19 +5,16 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.snapshot import FittedState
-from docsplit_hf.fitting.ensemble.fitted_experts import FittedExperts, prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.guarantees import Guarantees, HeldOutAnswers
-from docsplit_hf.fitting.ensemble.report import FitReport
-from docsplit_hf.fitting.ensemble.saved_state import PROPORTION_DRAWS
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 
-from .stores import NAMES, make_keys, make_queries, make_store, make_texts, misleading_store
-
-NEW_SETTINGS = ("measured_for", "accuracy_interval", "foreign", "novelty", "lost", "beside_documents")
+from .stores import NAMES, make_keys, make_store, make_texts, misleading_store
 
 
 def fitted_on(store, **options):
-    return fit_experts(store.snapshot, show_progress=False, **options)
+    return fit_experts(Problem(store.snapshot, **options), show_progress=False)
 
 
 def store_with_out_of_scope_documents(examples=60, known=150, strangers=150):
@@ -35,45 +32,41 @@ def store_with_out_of_scope_documents(examples=60, known=150, strangers=150):
 
 def test_accuracy_is_measured_for_the_estimated_proportions():
     fitted = fitted_on(misleading_store(noise=2.5, examples=60))
-    settings = fitted.settings
-    assert settings.report.measured_for == "estimated" and settings.report.proportions["fruit"] > 0.6
+    assert fitted.report.measured_for == "estimated" and fitted.report.proportions["fruit"] > 0.6
     held = fitted.held_out
     counts = fitted.guarantees.importance_weights().mean(0)
-    [measured] = [record["accuracy"] for record in settings.report.measured if record["expert"] == "mixture"]
+    [measured] = [record["accuracy"] for record in fitted.report.measured if record["expert"] == "ensemble"]
     assert measured == pytest.approx(np.average(held.right, weights=counts))
-    low, high = settings.report.accuracy_interval
+    low, high = fitted.report.accuracy_interval
     assert 0.5 < low < measured <= high
     assert counts[held.labels[:, 0]].mean() > 2 * counts[~held.labels[:, 0]].mean()
-    report = str(settings.report)
+    report = str(fitted.report)
     assert "Your examples are balanced; measured for estimated proportions." in report
     assert "% (95% interval: " in report
 
 
 def test_accuracy_is_measured_for_given_proportions():
     fitted = fitted_on(misleading_store(examples=60), class_proportions={"fruit": 8, "mineral": 1, "predator": 1})
-    assert fitted.settings.report.measured_for == "given" and fitted.guarantees.proportion_draws.shape == (1, 3)
+    assert fitted.report.measured_for == "given" and fitted.guarantees.proportion_draws.shape == (1, 3)
     counts = fitted.guarantees.importance_weights()[0]
     assert counts[fitted.held_out.labels[:, 0]].sum() == pytest.approx(0.8 * len(counts))
 
 
 def test_without_documents_the_proportions_are_unknown():
     fitted = fitted_on(make_store(60, 0))
-    assert fitted.settings.report.measured_for == "unknown" and (fitted.guarantees.importance_weights() == 1).all()
-    assert "no documents to estimate the frequency of each label: measured for equal frequencies" in str(
-        fitted.settings.report
-    )
+    assert fitted.report.measured_for == "unknown" and (fitted.guarantees.importance_weights() == 1).all()
+    assert "no documents to estimate the frequency of each label: measured for equal frequencies" in str(fitted.report)
 
 
 def test_out_of_scope_documents_set_a_default_novelty_limit():
     store = store_with_out_of_scope_documents()
     fitted = fitted_on(store)
-    settings = fitted.settings
-    assert settings.report.foreign == pytest.approx(0.5, abs=0.15)
-    assert settings.report.novelty == 0.05 and settings.compares_with_documents
-    assert settings.report.lost == fitted.guarantees.lost_fraction() <= 0.05
+    assert fitted.report.foreign == pytest.approx(0.5, abs=0.15)
+    assert fitted.report.novelty == 0.05 and fitted.ensemble.compares_with_documents
+    assert fitted.report.lost == fitted.guarantees.lost_fraction() <= 0.05
     guarantees = fitted.guarantees
     assert guarantees.novelty_limit() == guarantees.novelty_limit(0.05) < guarantees.novelty_limit(False) == 0.99
-    assert "of the documents seem to be of labels without examples (out-of-scope). With reject" in str(settings.report)
+    assert "of the documents seem to be of labels without examples (out-of-scope). With reject" in str(fitted.report)
     store.fitted = fitted.to_state()
     again = prepare_experts(store.snapshot).fitted.guarantees
     assert again.novelty_limit() == guarantees.novelty_limit()
@@ -117,7 +110,7 @@ def test_a_novelty_limit_removes_answers_and_adds_none(seed):
     is_wrong = (np.arange(count) < 10) | (rng.uniform(size=count) < 0.4 * (1 - best))  # the ten most novel are wrong
     labels[np.arange(count), is_wrong.astype(int)] = True
     probabilities = np.stack([best, (1 - best) / 2, (1 - best) / 2], axis=1).astype(np.float32)
-    held_out = HeldOutAnswers(np.zeros(count, np.int64), probabilities, labels, familiarity)
+    held_out = HeldOutAnswers(np.zeros(count, np.int64), probabilities, labels, familiarity, np.ones(count, bool))
     default_lost = fitted.guarantees.default_lost
     guarantees = Guarantees(held_out, np.zeros((0, 3), np.float32), multi_label=False, default_lost=default_lost)
     novelty = guarantees.novelty(familiarity)
@@ -130,30 +123,9 @@ def test_a_novelty_limit_removes_answers_and_adds_none(seed):
 
 
 def test_documents_of_known_labels_set_no_novelty_limit():
-    settings = fitted_on(make_store(60, 300)).settings
-    assert settings.report.foreign == settings.report.novelty == 0 and not settings.compares_with_documents
-    assert "seem to be of labels without examples" not in str(settings.report)
-
-
-def test_a_state_of_the_first_version_answers_as_before():
-    """A state of the first version has no draws of proportions, so each held-out text counts once."""
-    store = make_store(60, 0)
-    new = fitted_on(store).to_state()
-    settings = {name: value for name, value in new.settings.items() if name not in NEW_SETTINGS}
-    arrays = {name: array for name, array in new.arrays.items() if name != PROPORTION_DRAWS}
-    old = FittedExperts.from_state(FittedState(settings, arrays, new.vocabulary))
-    assert (old.guarantees.importance_weights() == 1).all() and old.guarantees.novelty_limit() == 0.99
-    _, keys, texts = make_queries(30)
-    found = []
-    for state in (new, FittedState(settings, arrays, new.vocabulary)):
-        store.fitted = state
-        ready = prepare_experts(store.snapshot)
-        answers = score_texts(ready, keys, texts, None, with_closeness=True)
-        found.append((answers.probabilities, answers.familiarity(), ready.fitted.guarantees.confidence_threshold(0.3)))
-    first, second = found
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert FitReport.of(settings).novelty == 0
+    fitted = fitted_on(make_store(60, 300))
+    assert fitted.report.foreign == fitted.report.novelty == 0 and not fitted.ensemble.compares_with_documents
+    assert "seem to be of labels without examples" not in str(fitted.report)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +134,7 @@ def test_a_state_of_the_first_version_answers_as_before():
         (np.full((2, 3), 0.5), {}, "proportion_draws"),
         (np.array([[1.5, -0.5, 0]]), {}, "proportion_draws"),
         (None, {"novelty": 1.0}, "novelty"),
-        (None, {"beside_documents": 1}, "beside_documents"),
+        (None, {"compares_with_documents": 1}, "compares_with_documents"),
     ],
 )
 def test_impossible_guarantees_are_refused(array, settings, message):
@@ -170,7 +142,7 @@ def test_impossible_guarantees_are_refused(array, settings, message):
     state = fitted_on(store).to_state()
     arrays = dict(state.arrays)
     if array is not None:
-        arrays[PROPORTION_DRAWS] = array.astype(np.float32)
+        arrays["proportion_draws"] = array.astype(np.float32)
     store.fitted = FittedState(state.settings | settings, arrays, state.vocabulary)
     with pytest.raises(ValueError, match=message):
         prepare_experts(store.snapshot)
@@ -188,5 +160,5 @@ def test_the_fraction_of_out_of_scope_documents_is_independent_of_their_order():
         order = np.random.default_rng(seed).permutation(len(keys))
         store = KNNDatastore(make_keys(labels, 1), labels, NAMES, make_texts(labels, 1))
         store.add_documents(keys[order], [texts[row] for row in order])
-        found.append(fitted_on(store).settings.report.foreign)
+        found.append(fitted_on(store).report.foreign)
     assert found[0] == found[1] > 0

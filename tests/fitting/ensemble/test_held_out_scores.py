@@ -14,6 +14,7 @@ from docsplit_hf.fitting.ensemble.held_out_scores import (
     Voters,
     assign_folds,
 )
+from docsplit_hf.fitting.ensemble.problem import Problem
 
 EXAMPLES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 8), st.booleans()), min_size=1, max_size=40)
 
@@ -65,7 +66,7 @@ def test_word_counts_are_not_below_chance_on_texts_that_show_no_label(each):
     labels = np.repeat(["a", "b", "c"], each)
     texts = [" ".join(f"w{word}" for word in rng.integers(0, 3_000, 60)) for _ in labels]
     store = KNNDatastore(rng.standard_normal((len(texts), 8)).astype(np.float32), labels.tolist(), [], texts)
-    report = fit_experts(store.snapshot, show_progress=False).settings.report
+    report = fit_experts(Problem(store.snapshot), show_progress=False).report
     accuracy = {record["expert"]: record["accuracy"] for record in report.measured}
     assert min(accuracy["word counts"], accuracy["vocabulary"]) > 0.3
 

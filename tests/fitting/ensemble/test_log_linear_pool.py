@@ -6,7 +6,6 @@ from scipy.special import expit, log_softmax, softmax
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble import log_linear_pool
 from docsplit_hf.fitting.ensemble.explaining import explain
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.log_linear_pool import (
     DEFAULT_SHARPNESS,
@@ -18,6 +17,8 @@ from docsplit_hf.fitting.ensemble.log_linear_pool import (
     spread_of_scores,
     weights_of_best_regression,
 )
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 
 from .stores import NAMES, make_keys, make_store, make_texts, score
 
@@ -51,29 +52,29 @@ def test_unbalanced_examples_are_not_shifted_by_an_estimate():
 
 def test_the_proportions_of_the_documents_are_found_printed_and_used():
     store = unequal_store()
-    fitted = fit_experts(store.snapshot, show_progress=False)
-    found = fitted.settings.report.proportions
+    fitted = fit_experts(Problem(store.snapshot), show_progress=False)
+    found = fitted.report.proportions
     assert found["fruit"] > 0.45 and found["predator"] < 0.3 and sum(found.values()) == pytest.approx(1, abs=1e-5)
-    assert f"All texts, estimated: {found['fruit']:.0%} fruit" in str(fitted.settings.report)
+    assert f"All texts, estimated: {found['fruit']:.0%} fruit" in str(fitted.report)
     shares = []
     for wanted in ("uniform", "estimated", dict(zip(NAMES, [240, 45, 15], strict=True))):
-        store.fitted = fit_experts(store.snapshot, show_progress=False, class_proportions=wanted).to_state()
+        store.fitted = fit_experts(Problem(store.snapshot, class_proportions=wanted), show_progress=False).to_state()
         shares.append(score(store).probabilities[:, 0].mean())
     assert shares[0] < shares[1] < shares[2]
 
 
 def test_without_documents_nothing_is_shifted():
-    fitted = fit_experts(make_store(13, 0).snapshot, show_progress=False)
-    assert not fitted.ensemble.learned.shift.any() and "estimated" not in str(fitted.settings.report)
+    fitted = fit_experts(Problem(make_store(13, 0).snapshot), show_progress=False)
+    assert not fitted.ensemble.learned.shift.any() and "estimated" not in str(fitted.report)
 
 
 def test_the_explanation_adds_up_with_estimated_proportions():
     store = unequal_store()
-    store.fitted = fit_experts(store.snapshot, show_progress=False).to_state()
+    store.fitted = fit_experts(Problem(store.snapshot), show_progress=False).to_state()
     answers = score(store)
     ready = prepare_experts(store.snapshot)
     for row, label in enumerate(answers.probabilities.argmax(1).tolist()):
-        said = explain(answers, ready.fitted, row, label)
+        said = explain(answers, ready.ensemble, row, label)
         against = NAMES.index(said["against"])
         odds = np.log(answers.probabilities[row, label] / answers.probabilities[row, against])
         assert sum(said["experts"].values()) == pytest.approx(odds, abs=1e-6)
@@ -90,7 +91,7 @@ def test_the_explanation_adds_up_with_estimated_proportions():
 )
 def test_other_proportions_are_refused(wanted, message):
     with pytest.raises(ValueError, match=message):
-        fit_experts(make_store().snapshot, show_progress=False, class_proportions=wanted)
+        fit_experts(Problem(make_store().snapshot, class_proportions=wanted), show_progress=False)
 
 
 def test_a_proportion_of_0_becomes_a_small_one():

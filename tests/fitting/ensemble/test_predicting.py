@@ -5,9 +5,10 @@ import pytest
 
 from docsplit_hf.arrays.predictions import Predictions
 from docsplit_hf.fitting.ensemble.explaining import MAX_EXPLAINED_WORDS, explain
-from docsplit_hf.fitting.ensemble.fitted_experts import FittedExperts, prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.neighbor_expert import VOTERS
 from docsplit_hf.fitting.ensemble.predicting import predict_with_experts
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.fitting.prediction import RequestedParts, TextInputs, make_answer
 
 from .stores import COMMON, NAMES, OWN, fitted_store, make_queries, score
@@ -25,7 +26,7 @@ def test_weights_and_labels_of_shown_neighbors_give_the_label_proportions(docume
     expected = score_texts(ready, keys, texts, None).neighbor_label_proportions
     propagated = {}
     if documents:
-        soft_labels = ready.fitted.ensemble.learned.soft_labels[ready.places.of_all]
+        soft_labels = ready.ensemble.learned.soft_labels[ready.places.of_all]
         propagated = dict(zip(store.documents.ids, soft_labels, strict=True))
     for row in range(9):
         neighbors = make_answer(prediction, row, None, shown, best_only=True)["neighbors"]
@@ -49,11 +50,11 @@ def test_weights_and_labels_of_shown_neighbors_give_the_label_proportions(docume
 def test_the_experts_add_up_to_the_log_odds_of_the_best_two():
     store = fitted_store()
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
+    ensemble = Fit.from_state(store.fitted).ensemble
     for row, probabilities in enumerate(answers.probabilities):
         order = np.argsort(-probabilities)
         for label in range(3):
-            found = explain(answers, fitted, row, label)
+            found = explain(answers, ensemble, row, label)
             other = order[0] if order[0] != label else order[1]
             assert found["against"] == NAMES[other]
             odds = np.log(probabilities[label] / probabilities[other])
@@ -64,9 +65,9 @@ def test_the_experts_add_up_to_the_log_odds_of_the_best_two():
 def test_with_several_labels_the_experts_add_up_to_the_log_odds_of_each():
     store = fitted_store(multi_label=True)
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
+    ensemble = Fit.from_state(store.fitted).ensemble
     for label, probability in enumerate(answers.probabilities[2]):
-        found = explain(answers, fitted, 2, label)
+        found = explain(answers, ensemble, 2, label)
         assert found["against"] is None
         assert sum(found["experts"].values()) == pytest.approx(np.log(probability / (1 - probability)), abs=1e-6)
 
@@ -75,9 +76,9 @@ def test_explaining_words_are_of_the_text_and_sorted_by_weight():
     store = fitted_store()
     labels, _, texts = make_queries()
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
+    ensemble = Fit.from_state(store.fitted).ensemble
     for row, label in enumerate(labels):
-        words = explain(answers, fitted, row, int(label))["words"]
+        words = explain(answers, ensemble, row, int(label))["words"]
         weights = [word["weight"] for word in words]
         assert 0 < len(words) <= MAX_EXPLAINED_WORDS and weights == sorted(weights, reverse=True) and min(weights) > 0
         assert all(word["word"] in texts[row].split() for word in words)
@@ -88,8 +89,8 @@ def test_all_words_of_a_text_add_up_to_the_contribution_of_the_expert(monkeypatc
     monkeypatch.setattr("docsplit_hf.fitting.ensemble.explaining.MAX_EXPLAINED_WORDS", 100)
     store = fitted_store()
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
-    both = [explain(answers, fitted, 0, label) for label in np.argsort(-answers.probabilities[0])[:2]]
+    ensemble = Fit.from_state(store.fitted).ensemble
+    both = [explain(answers, ensemble, 0, label) for label in np.argsort(-answers.probabilities[0])[:2]]
     pro, contra = (sum(word["weight"] for word in found["words"]) for found in both)
     assert pro - contra == pytest.approx(both[0]["experts"]["words"], rel=1e-4)
 
@@ -97,8 +98,8 @@ def test_all_words_of_a_text_add_up_to_the_contribution_of_the_expert(monkeypatc
 def test_without_texts_no_words_explain_and_a_later_label_has_a_note():
     store = fitted_store(texts=False)
     answers = score(store)
-    fitted = FittedExperts.from_state(store.fitted)
-    assert explain(answers, fitted, 0, 0)["words"] == []
-    of_later_label = explain(answers, fitted, 0, 7)
+    ensemble = Fit.from_state(store.fitted).ensemble
+    assert explain(answers, ensemble, 0, 0)["words"] == []
+    of_later_label = explain(answers, ensemble, 0, 7)
     assert (of_later_label["against"], of_later_label["experts"], of_later_label["words"]) == (None, {}, [])
     assert "added after fit()" in of_later_label["note"]

@@ -3,10 +3,11 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.expert import ArraySpec, Expert
+from docsplit_hf.fitting.ensemble.expert import Expert
 from docsplit_hf.fitting.ensemble.explaining import explain
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.fitting.ensemble.registry import EXPERTS
+from docsplit_hf.fitting.ensemble.schema import UNIT_COMPONENTS, Array
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 
 from .stores import fitted_store, make_queries, score
 
@@ -16,6 +17,7 @@ class NearestMean(Expert):
 
     name = "nearest mean"
     needs_single_label = True
+    arrays = {"weights": Array(("labels", "vector"), UNIT_COMPONENTS)}
 
     def prior(self, data):
         return 0.5
@@ -27,21 +29,18 @@ class NearestMean(Expert):
     def score(self, learned, features):
         return -np.square(features.vectors[:, None] - learned["weights"]).sum(2)
 
-    def arrays(self, sizes):
-        return {"weights": ArraySpec((sizes.labels, sizes.dimensions), -1.0, 1.0)}
-
 
 def test_a_new_expert_is_fitted_saved_and_explained(monkeypatch, tmp_path):
     """Its array has the same name as one of another expert."""
     monkeypatch.setitem(EXPERTS, NearestMean.name, NearestMean())
     store = fitted_store()
     assert NearestMean.name in {record["expert"] for record in store.fitted.settings["measured"]}
-    assert {"nearest mean.weights", "word_weights"} <= store.fitted.arrays.keys()
+    assert {"nearest mean.weights", "words.weights"} <= store.fitted.arrays.keys()
     store.save_pretrained(tmp_path)
     answers = score(store)
     again = score(KNNDatastore.from_pretrained(tmp_path))
     assert np.array_equal(answers.probabilities, again.probabilities) and len(answers.weighted_logits) == 6
-    assert explain(answers, prepare_experts(store.snapshot).fitted, 0, 0)["experts"][NearestMean.name] != 0
+    assert explain(answers, prepare_experts(store.snapshot).ensemble, 0, 0)["experts"][NearestMean.name] != 0
     alone = fitted_store(experts=[NearestMean.name])
     assert (score(alone).probabilities.argmax(1) == make_queries()[0]).mean() > 0.8
 

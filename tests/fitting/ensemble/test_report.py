@@ -6,14 +6,14 @@ from sklearn.metrics import f1_score, log_loss
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.fitting.ensemble.held_out_scores import HeldOut
+from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
 from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, at_chance, largest_class
 
 from .stores import NAMES, make_keys, make_queries, make_store, make_texts
 
 
 def fit(store, held_out=None):
-    settings = fit_experts(store.snapshot, held_out=held_out, show_progress=False).settings
+    settings = fit_experts(Problem(store.snapshot, held_out=held_out), show_progress=False)
     return settings, {record["expert"]: record for record in settings.report.measured}
 
 
@@ -42,7 +42,7 @@ def test_word_counts_use_words_and_no_embedding(multi_label):
     _, found = fit(KNNDatastore(noise, labels, NAMES, store.texts))
     assert found[WORD_REGRESSION]["accuracy"] > found[LARGEST_CLASS]["accuracy"] + 0.2
     _, found = fit(KNNDatastore(store.keys, labels, NAMES, ["?" * i for i in range(1, 61)]))
-    assert WORD_REGRESSION not in found and found["mixture"]["accuracy"] > found[LARGEST_CLASS]["accuracy"]
+    assert WORD_REGRESSION not in found and found["ensemble"]["accuracy"] > found[LARGEST_CLASS]["accuracy"]
 
 
 def test_baselines_on_held_out_texts():
@@ -61,7 +61,7 @@ def test_the_largest_class_of_multi_label_examples_is_the_most_frequent_set():
 def test_an_accuracy_at_chance_is_reported_in_a_sentence():
     settings, found = fit(random_labels())
     report = str(settings.report)
-    assert abs(found["mixture"]["accuracy"] - 0.5) < 0.1
+    assert abs(found["ensemble"]["accuracy"] - 0.5) < 0.1
     assert "Not reliably better than always the largest class: " in report and "124 texts. Nothing shows yet" in report
     good, _ = fit(make_store(60))
     assert "reliably better" not in str(good.report)

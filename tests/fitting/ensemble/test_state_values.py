@@ -11,8 +11,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.fitting.ensemble.report import FitReport
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.storage.manifest import file_name, render_manifest
 
 from .stores import fitted_store, score
@@ -86,7 +86,7 @@ def check_opening(folder, name):
     assert np.isfinite(
         fitted.guarantees.novelty(answers.closeness if answers.closeness is not None else np.zeros(9))
     ).all()
-    if not fitted.multi_label:
+    if not fitted.ensemble.multi_label:
         fitted.guarantees.answered_fraction(0.1)
     str(FitReport.of(store.fitted.settings))
     return False

@@ -2,6 +2,7 @@ import numpy as np
 
 from docsplit_hf.classifier.knn_datastore import KNNDatastore
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.surest_error import LEAST_GAIN, describe_surest_error
 
 from .stores import NAMES, make_keys, make_texts
@@ -12,13 +13,13 @@ def test_a_wrong_label_that_costs_many_answers_is_named_until_it_is_corrected():
     given = labels.copy()
     given[7] = 0
     store = KNNDatastore(make_keys(labels, 1), given, NAMES, make_texts(labels, 1))
-    report = fit_experts(store.snapshot, show_progress=False).settings.report
+    report = fit_experts(Problem(store.snapshot), show_progress=False).report
     found = report.surest_error
     assert (found["id"], found["labeled"], found["answered"]) == ("7", NAMES[0], NAMES[labels[7]])
     assert report.answered[str(found["error"])] == found["share"] < found["share_without"] - LEAST_GAIN
     assert f"is to example '7': labeled '{NAMES[0]}', answered" in str(report)
     store.relabel({"7": NAMES[labels[7]]})
-    after = fit_experts(store.snapshot, show_progress=False).settings.report
+    after = fit_experts(Problem(store.snapshot), show_progress=False).report
     assert after.surest_error is None and "check its label" not in str(after)
     assert after.answered[str(found["error"])] >= found["share_without"]
 

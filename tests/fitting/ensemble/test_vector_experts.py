@@ -4,9 +4,11 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 from docsplit_hf.fitting.ensemble.corpus import make_corpus, unit
+from docsplit_hf.fitting.ensemble.expert import Guess, log_likelihoods_by
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.held_out_scores import folds_of, one_hot
-from docsplit_hf.fitting.ensemble.registry import EXPERTS, refine_labels, training_data
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.registry import EXPERTS, refine_labels
 from docsplit_hf.fitting.ensemble.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
     LARGE_EXAMPLE_WEIGHT,
@@ -17,18 +19,19 @@ from docsplit_hf.fitting.ensemble.vector_experts import (
     SURE_DOCUMENT_WEIGHT,
     TOPIC_CONCENTRATION,
     TOPIC_ITERATIONS,
-    Classifier,
+    HeadOrProbe,
     centers_of,
     choose_example_weight,
     fit_probe,
     fit_topics,
+    name_scores,
     names_as_vectors,
     readable_names,
     surest_documents,
     topic_scores,
 )
 
-from .stores import NAMES, make_keys, make_queries, make_store, misleading_store, score
+from .stores import make_keys, make_queries, make_store, misleading_store, score, training_data
 
 LABELS = np.arange(45) % 3
 
@@ -69,11 +72,11 @@ def test_the_probe_is_the_mean_of_two_regressions():
     corpus = make_corpus(store.snapshot)
     rows = corpus.rows
     targets = one_hot(store.snapshot.labels, np.arange(3))
-    data = training_data(corpus, rows, targets, False, DEFAULT_EXAMPLE_WEIGHT)
+    data = training_data(corpus, rows, targets)
     posterior = np.random.default_rng(0).dirichlet(np.ones(3), len(corpus.ids))
     posterior[rows] = targets
-    first = Classifier().fit(data)["probe"]
-    found = Classifier().learn_from_posterior(data, {"probe": first}, posterior)["probe"]
+    first = HeadOrProbe().fit(data)["probe"]
+    found = HeadOrProbe().learn_from_posterior(data, {"probe": first}, posterior)["probe"]
     documents = surest_documents(posterior, rows)
     embeddings = corpus.document_vectors.embeddings_of(corpus.vectors)
     model = LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300).fit(
@@ -95,9 +98,9 @@ def test_without_documents_one_regression_is_left(examples):
     corpus = make_corpus(store.snapshot)
     rows = corpus.rows[:examples]
     targets = one_hot(store.snapshot.labels, np.arange(3))[:examples]
-    data = training_data(corpus, rows, targets, False, DEFAULT_EXAMPLE_WEIGHT)
-    learned = Classifier().fit(data)
-    assert Classifier().learn_from_posterior(data, learned, np.eye(3)[np.arange(12) % 3]) is learned
+    data = training_data(corpus, rows, targets)
+    learned = HeadOrProbe().fit(data)
+    assert HeadOrProbe().learn_from_posterior(data, learned, np.eye(3)[np.arange(12) % 3]) is learned
 
 
 def test_the_surest_half_of_each_label_is_found():
@@ -161,8 +164,8 @@ def prior(names, examples=12):
 
 def data_with_names(corpus, targets, names, is_text=None):
     vectors = names_as_vectors(names, corpus.document_vectors.mean)
-    weight = DEFAULT_EXAMPLE_WEIGHT
-    return training_data(corpus, corpus.rows, targets, False, weight, label_name_vectors=vectors, is_text=is_text)
+    guess = Guess(vectors, log_likelihoods_by(name_scores(corpus.vectors, vectors), corpus.rows, targets))
+    return training_data(corpus, corpus.rows, targets, is_text, names=guess)
 
 
 def test_the_prior_of_names_falls_with_more_examples_and_without_their_confirmation():
@@ -174,7 +177,7 @@ def test_label_descriptions_do_not_confirm_label_names():
     corpus = make_corpus(make_store(3).snapshot)
     for is_text in (np.zeros(3, bool), np.ones(3, bool)):
         data = data_with_names(corpus, np.eye(3), RIGHT, is_text)
-        assert (data.label_name_reliability == 0.5) is not is_text.any()
+        assert (data.reliability(data.names) == 0.5) is not is_text.any()
 
 
 def test_label_names_help_with_few_examples_and_wrong_names_do_no_harm():
@@ -182,8 +185,8 @@ def test_label_names_help_with_few_examples_and_wrong_names_do_no_harm():
     loss = {}
     for name, given in (("none", None), ("right", RIGHT), ("wrong", WRONG)):
         store = make_store(3)
-        embed = None if given is None else lambda asked, given=given: given[[NAMES.index(name) for name in asked]]
-        store.fitted = fit_experts(store.snapshot, show_progress=False, embed_names=embed).to_state()
+        problem = Problem(store.snapshot, name_embeddings=given)
+        store.fitted = fit_experts(problem, show_progress=False).to_state()
         loss[name] = -np.log(score(store, count=300).probabilities[np.arange(300), labels]).mean()
     assert loss["right"] < loss["none"]
     # Wrong names agree with no expert, which must hardly lower the confidence: the loss was once 1 higher.
@@ -198,7 +201,7 @@ def test_names_refine_propagated_labels_and_examples_keep_theirs():
     propagated[corpus.rows] = data.targets
     soft = refine_labels(data, propagated, EXPERTS["names"])
     assert (soft[corpus.rows] == data.targets).all()
-    vectors = data.label_name_vectors
+    vectors = data.names.vectors
     cosines = (unit(corpus.vectors[:, : vectors.shape[1]]) @ vectors.T)[corpus.documents]
     logits = np.log(soft[corpus.documents])
     slopes = (logits[:, 1:] - logits[:, :1]) / (cosines[:, 1:] - cosines[:, :1])
@@ -209,8 +212,8 @@ def test_names_refine_propagated_labels_and_examples_keep_theirs():
 @pytest.mark.parametrize("multi_label, expected", [(False, True), (True, False)])
 def test_the_names_expert_needs_one_label_per_text(multi_label, expected):
     store = make_store(multi_label=multi_label)
-    fitted = fit_experts(store.snapshot, show_progress=False, embed_names=lambda asked: RIGHT)
-    assert ("names" in fitted.experts) is expected
+    fitted = fit_experts(Problem(store.snapshot, name_embeddings=RIGHT), show_progress=False)
+    assert ("names" in fitted.ensemble.experts) is expected
 
 
 def test_separators_in_label_names_become_spaces():

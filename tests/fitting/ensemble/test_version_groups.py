@@ -6,11 +6,12 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble import corpus as corpora
 from docsplit_hf.fitting.ensemble.corpus import make_corpus
-from docsplit_hf.fitting.ensemble.fitted_experts import prepare_experts
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.fitting.ensemble.held_out_scores import HeldOut, folds_of, voters_in_corpus
-from docsplit_hf.fitting.ensemble.registry import prior_weights, training_data
+from docsplit_hf.fitting.ensemble.held_out_scores import folds_of, voters_in_corpus
+from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
+from docsplit_hf.fitting.ensemble.registry import prior_weights
 from docsplit_hf.fitting.ensemble.report import FitReport
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.fitting.ensemble.version_groups import (
     VersionCounts,
     count_versions,
@@ -18,6 +19,8 @@ from docsplit_hf.fitting.ensemble.version_groups import (
     version_groups,
 )
 from docsplit_hf.reading.versions import VersionPairs
+
+from .stores import training_data
 
 NAMES = ["original", "amended"]
 SIGN = {0: "hereby", 1: "whereas"}  # the word that shows the label
@@ -49,13 +52,13 @@ def test_words_count_as_much_as_the_classifier_if_most_texts_are_versions():
     targets = np.eye(2)[np.tile([0, 1], 20)]
     priors = []
     for versions_mislead in (False, True):
-        data = training_data(corpus, corpus.rows, targets, False, 1.0, versions_mislead=versions_mislead)
+        data = training_data(corpus, corpus.rows, targets, versions_mislead=versions_mislead)
         priors.append(prior_weights(["classifier", "vocabulary"], data))
     assert priors[0][1] < 0.2 and priors[1][1] == 0.5
 
 
 def report_of(store):
-    return fit_experts(store.snapshot, show_progress=False).settings.report
+    return fit_experts(Problem(store.snapshot), show_progress=False).report
 
 
 def without_versions(monkeypatch):
@@ -63,7 +66,7 @@ def without_versions(monkeypatch):
     monkeypatch.setattr(corpora, "version_pairs", lambda texts: nothing)
 
 
-def accuracy(report, expert="mixture"):
+def accuracy(report, expert="ensemble"):
     return next(record["accuracy"] for record in report.measured if record["expert"] == expert)
 
 
@@ -99,16 +102,16 @@ def near_copies(texts=40, copies=3):
 def test_versions_count_once_in_all_that_is_promised():
     numbers, keys, texts = near_copies()
     store = KNNDatastore(keys, numbers % 2, NAMES, texts)
-    fitted = fit_experts(store.snapshot, show_progress=False)
-    report = fitted.settings.report
+    fitted = fit_experts(Problem(store.snapshot), show_progress=False)
+    report = fitted.report
     assert (report.examples, report.versions, report.texts) == (120, 120, 40)
     assert "40 texts can guarantee" in str(report) and "and count once" in str(report)
     assert fitted.guarantees.least_error() == pytest.approx(1 - 0.1 ** (1 / 40), abs=1e-6)
     assert fitted.guarantees.effective_size() == 40 and "that 40 held-out texts" in fitted.guarantees.describe(0.05)
     assert len(fitted.held_out.ids) == 120  # an audit checks the label of each version
-    once = fitted.held_out.rows(fitted.is_counted)
+    once = fitted.held_out.rows(fitted.held_out.is_counted)
     groups = make_corpus(store.snapshot).text_numbers  # all texts differ
-    assert len(set(groups)) == 120 and fitted.is_counted.sum() == 40
+    assert len(set(groups)) == 120 and fitted.held_out.is_counted.sum() == 40
     np.testing.assert_array_equal(once.probabilities, fitted.guarantees.held_out.probabilities)
     store.fitted = fitted.to_state()
     again = prepare_experts(store.snapshot).fitted
@@ -119,7 +122,7 @@ def test_held_out_texts_that_are_versions_of_one_another_count_once():
     numbers, keys, texts = near_copies()
     store = KNNDatastore(keys[:60], numbers[:60] % 2, NAMES, texts[:60])
     held_out = HeldOut(keys[60:], texts[60:], numbers[60:] % 2, None)
-    assert fit_experts(store.snapshot, held_out=held_out, show_progress=False).settings.report.texts == 20
+    assert fit_experts(Problem(store.snapshot, held_out=held_out), show_progress=False).report.texts == 20
 
 
 @pytest.mark.parametrize("documents", [0, 30])
@@ -133,10 +136,10 @@ def test_without_versions_no_bit_changes(monkeypatch, documents):
     if documents:
         more = [contract(100 + number, number % 2) for number in range(documents)]
         store.add_documents(np.random.default_rng(1).standard_normal((documents, 16)).astype(np.float32), more)
-    found = fit_experts(store.snapshot, show_progress=False)
+    found = fit_experts(Problem(store.snapshot), show_progress=False)
     without_versions(monkeypatch)
-    before = fit_experts(store.snapshot, show_progress=False)
-    assert str(found.settings.report) == str(before.settings.report) and found.settings == before.settings
+    before = fit_experts(Problem(store.snapshot), show_progress=False)
+    assert str(found.report) == str(before.report) and found.to_state().settings == before.to_state().settings
     after = found.to_state().arrays
     for name, array in before.to_state().arrays.items():
         assert array.tobytes() == after[name].tobytes(), name
@@ -203,7 +206,7 @@ def test_several_labels():
     several = KNNDatastore(store.keys, labels, NAMES, store.texts, multi_label=True)
     found = report_of(several)
     assert (found.versions, found.contradictory) == (40, 20)
-    settings = fit_experts(several.snapshot, show_progress=False).settings.to_json()
+    settings = fit_experts(Problem(several.snapshot), show_progress=False).to_state().settings
     assert FitReport.of(settings) == found
     with pytest.raises(ValueError, match="versions=-1, which is impossible"):
         FitReport.of(settings | {"versions": -1})

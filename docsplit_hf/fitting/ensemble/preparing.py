@@ -1,0 +1,130 @@
+"""Preparation of a fit: training data, folds of the examples, and their neighbors."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .expert import Guess, TrainingData, log_likelihoods_by
+from .held_out_scores import are_texts, folds_of, one_hot, voters_in_corpus
+from .registry import EXPERTS, MIN_RELIABILITY
+from .report import versions_mislead
+from .teacher_expert import evidence_of_agreement, fit_teacher, probe_logits
+from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, name_scores, names_as_vectors
+from .version_groups import VersionCounts, count_versions, fraction_of_versions, version_groups
+
+if TYPE_CHECKING:
+    from .held_out_scores import Voters
+    from .problem import Problem
+
+logger = logging.getLogger(__name__)
+
+
+class Prepared(NamedTuple):
+    """Training data, and the folds of the examples with their neighbors."""
+
+    data: TrainingData
+    folds: np.ndarray | None  # int64 (n,): -1 for examples that are never held out; None if held-out texts are given
+    groups: np.ndarray  # int64 (n,): equal for examples that are versions of one text
+    voters: Voters  # neighbors of the examples
+    versions: VersionCounts  # of the examples; none if held-out texts are given
+    version_fraction: float  # of all texts
+    paths: list[list[str]]  # of the labels, if they are a tree
+
+    @property
+    def fold_count(self) -> int:
+        """Number of folds."""
+        return 0 if self.folds is None else int(self.folds.max()) + 1
+
+
+def prepare(problem: Problem) -> Prepared:
+    """Prepare a fit."""
+    proportions = problem.proportions
+    paths = problem.paths  # before anything is fitted, as it may be invalid
+    snapshot = problem.snapshot
+    corpus = problem.corpus
+    # In the order of the corpus, so that rounding does not depend on the order in which examples were added.
+    order = np.argsort(corpus.rows)
+    rows = corpus.rows[order]
+    targets = one_hot(snapshot.labels, problem.columns)[order]
+    groups = None
+    folds = None
+    versions = VersionCounts()
+    if problem.held_out is None:
+        groups = version_groups(corpus, corpus.rows, snapshot.labels)
+        folds = folds_of(snapshot, corpus.rows, groups)[order]
+        versions = count_versions(corpus, rows, targets, groups)
+    groups_of_texts = corpus.text_numbers if groups is None else groups
+    is_text = are_texts(snapshot)[order]
+    teacher = _teacher(problem, rows, targets, is_text, groups_of_texts)
+    experts = _possible_experts(problem, has_teacher=teacher is not None)
+    example_weight = DEFAULT_EXAMPLE_WEIGHT
+    is_tuned = any(EXPERTS[name].tunes_example_weight for name in experts)
+    if is_tuned and len(rows) < len(corpus.ids) and folds is not None and (folds >= 0).any():
+        example_weight = choose_example_weight(corpus, rows, targets, folds, proportions)
+    names = None
+    if any(EXPERTS[name].needs_label_names for name in experts):
+        vectors = names_as_vectors(problem.name_embeddings, corpus.document_vectors.mean)
+        names = Guess(vectors, log_likelihoods_by(name_scores(corpus.vectors, vectors), rows, targets))
+    version_fraction = problem.version_fraction
+    if version_fraction is None:
+        version_fraction = fraction_of_versions(corpus)
+    data = TrainingData(
+        corpus=corpus,
+        experts=experts,
+        rows=rows,
+        targets=targets,
+        is_text=is_text,
+        multi_label=snapshot.multi_label,
+        has_head=problem.has_head,
+        example_weight=example_weight,
+        proportions=proportions,
+        versions_mislead=versions_mislead(version_fraction, versions.agreeing),
+        names=names,
+        teacher=teacher,
+        soft_labels=np.zeros((len(corpus.vectors), targets.shape[1]), np.float32),
+        centers=np.zeros((targets.shape[1], 0), np.float32),
+    )
+    return Prepared(
+        data=data,
+        folds=folds,
+        groups=groups_of_texts[rows],
+        voters=voters_in_corpus(snapshot, corpus, order, groups),
+        versions=versions,
+        version_fraction=version_fraction,
+        paths=paths,
+    )
+
+
+def _teacher(
+    problem: Problem, rows: np.ndarray, targets: np.ndarray, is_text: np.ndarray, groups: np.ndarray
+) -> Guess | None:
+    """Probe fitted on a teacher's answers, if examples or other experts confirm them."""
+    if problem.teacher is None:
+        return None
+    corpus = problem.corpus
+    probe = fit_teacher(problem.teacher, problem.snapshot, corpus, groups)
+    if probe is None:
+        return None
+    likelihoods = log_likelihoods_by(probe_logits(probe, corpus.vectors), rows, targets)
+    teacher = Guess(probe, likelihoods, evidence_of_agreement(problem.teacher.agreement))
+    if teacher.reliability(is_text, targets.shape[1]) < MIN_RELIABILITY:
+        # Even a small weight costs accuracy, and folds of few examples miss it.
+        logger.info("The answers of the teacher are not used: neither examples nor other experts confirm them.")
+        return None
+    return teacher
+
+
+def _possible_experts(problem: Problem, has_teacher: bool) -> list[str]:
+    has_words = problem.corpus.words is not None
+    has_names = problem.name_embeddings is not None
+    unmet = {}
+    for name in problem.wanted_experts:
+        unmet[name] = EXPERTS[name].unmet_need(has_words, problem.multi_label, has_names, has_teacher)
+    possible = [name for name, need in unmet.items() if need is None]
+    if not possible:
+        reasons = "; ".join(f"{name!r} needs {need}" for name, need in unmet.items())
+        raise ValueError(f"No expert can be fitted here: {reasons}. Name others, or none for all.")
+    return possible

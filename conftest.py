@@ -13,7 +13,7 @@ from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 from tests.code_blocks import check_commands, check_output, enter_folder, leave_folder, run_python
 
-collect_ignore = ["docsplit_hf/demo"]  # without doctests, and gradio takes seconds to import in each worker
+collect_ignore = ["docsplit_hf/apps/page"]  # without doctests, and gradio takes seconds to import in each worker
 pytest_collect_file = Sybil(
     parsers=[
         CodeBlockParser("python", run_python),

@@ -1,4 +1,4 @@
-"""Clients of ``apps/server.py``, which send requests for answers to one text each, in a process of their own.
+"""Clients of ``docsplit serve``, which send requests for answers to one text each, in a process of their own.
 
     python -m benchmarks.speed.serving_clients PORT SERVER CLIENTS SECONDS < texts.json
 

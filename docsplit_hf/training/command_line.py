@@ -173,14 +173,6 @@ def as_typed(message: str) -> str:
     return ARGUMENT.sub(typed, message)
 
 
-def options_given(parser: HfArgumentParser, arguments: list[str] | None = None) -> set[str]:
-    """The names of the options on a command line, including those set to their default."""
-    unset = object()
-    nothing = argparse.Namespace(**dict.fromkeys(vars(parser.parse_args([])), unset))
-    given = vars(parser.parse_args(arguments, nothing))  # argparse does not overwrite existing attributes with defaults
-    return {name for name, value in given.items() if value is not unset}
-
-
 def read_json_option(name: str, value: dict | str | None, key: str) -> dict | None:
     """Parse an option that is JSON on the command line; ``key``: an example of a key, for the error."""
     try:

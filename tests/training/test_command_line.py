@@ -13,7 +13,7 @@ import pytest
 from transformers import HfArgumentParser
 
 from docsplit_hf import ContrastiveTrainingArguments, FileOptions, load_documents
-from docsplit_hf.training.command_line import as_typed, options_given, parse_arguments, run_script
+from docsplit_hf.training.command_line import as_typed, parse_arguments, run_script
 from docsplit_hf.training.resuming import checkpoint_to_resume
 
 from ..documents import write_pdf
@@ -77,13 +77,6 @@ def test_help_shows_the_commands_options_and_help_all_the_trainers_too(capsys):
 def test_wrong_options_are_named_in_one_line(capsys, command, said):
     code, _, printed = shown(capsys, "--use_cpu", *command)
     assert code == 2 and said in printed and len(printed.splitlines()) <= 5
-
-
-def test_given_options_are_found_also_with_default_values_shortened_or_negated():
-    parser = HfArgumentParser((RunArguments, KeptArguments))
-    command = ["--min=1", "--learning_rate=1e-4", "--no_kept", "--use_cpu"]
-    assert options_given(parser, command) == {"mine", "learning_rate", "kept", "use_cpu"}
-    assert options_given(parser, []) == set()
 
 
 def test_errors_of_docsplit_hf_are_one_line_and_others_keep_their_traceback(capsys, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -91,3 +92,11 @@ def completion() -> str:
         options = re.findall(r"^  (--\w+)", help_of(command), flags=re.MULTILINE)
         cases.append(f'        *:{command}) words="{" ".join(options)}" ;;')
     return COMPLETION.format(commands=" ".join(COMMANDS), cases="\n".join(cases))
+
+
+def positive_count(text: str) -> int:
+    """Parse a whole number from 1, for argparse."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return number

@@ -11,6 +11,7 @@ from pathlib import Path
 from ...encoding.checkpoints.checkpoint import DamagedCheckpointError
 from ...extras import check_extra
 from ..page.sessions import PageLimits, SharedModel
+from .commands import positive_count
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -49,7 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
         "disk_megabytes": "disk space for the stored texts of all visitors",
     }
     for field in fields(PageLimits):
-        limits.add_argument(f"--max_{field.name}", type=_count, default=field.default, help=helps[field.name])
+        limits.add_argument(f"--max_{field.name}", type=positive_count, default=field.default, help=helps[field.name])
     return parser
 
 
@@ -83,13 +84,6 @@ def _folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"{text!r} is not a folder: give the folder with your files.")
     return Path(text)
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
-    return number
 
 
 def run() -> None:

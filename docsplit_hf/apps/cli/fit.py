@@ -26,7 +26,6 @@ from ...arrays.store import Store
 from ...classifier.knn_datastore import KNNDatastore
 from ...classifier.model_card import save_classifier_card
 from ...classifier.pipeline import KNNClassifierPipeline
-from ...connectors.milvus.connect import connect_datastore, parse_address
 from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, load_tokenizer, open_checkpoint
 from ...encoding.classifier_embedder import ClassifierEmbedder
 from ...encoding.embedders import make_embedder
@@ -37,7 +36,7 @@ from ...finetuning.evaluation import evaluate_parts
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import labels_by_name
 from ...reading.load_documents import load_unlabeled_texts
-from ...storage.addresses import is_address
+from ...storage.addresses import is_address, open_address
 from ...training.command_line import parse_arguments, run_script, show_log
 from ...training.resuming import check_output_dir
 from .hierarchy_option import read_hierarchy
@@ -120,12 +119,11 @@ def check_address(address: str | None) -> None:
         return
     if not is_address(address):
         raise ValueError(f"--datastore {address}: write milvus://HOST:19530/COLLECTION.")
-    parse_address(address)
 
 
 def connect(address: str, **new: Any) -> Store:
     """Connect to a collection; ``new``: properties for creating it if it does not exist."""
-    return connect_datastore(address, token_variable=TOKEN_VARIABLE if TOKEN_VARIABLE in os.environ else None, **new)
+    return open_address(address, token_variable=TOKEN_VARIABLE if TOKEN_VARIABLE in os.environ else None, **new)
 
 
 def fit_classifier(data: LabeledArguments, arguments: FitArguments) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...encoding.checkpoints.checkpoint import DamagedCheckpointError
 from ...extras import check_extra
+from .commands import positive_count
 
 if TYPE_CHECKING:
     from ..server.served_folders import ServedFolder
@@ -89,9 +90,11 @@ def make_parser() -> argparse.ArgumentParser:
     speed = parser.add_argument_group("speed")
     speed.add_argument("--backend", choices=tuple(BACKENDS), help="what computes the encoder")
     speed.add_argument("--precision", choices=PRECISIONS, help="int8 is faster, and needs the extra openvino")
-    speed.add_argument("--threads", type=_count, default=None, help="threads of torch; by default, one for each core")
     speed.add_argument(
-        "--batch_tokens", type=_count, default=ServerSettings.batch_tokens, help="most tokens read together"
+        "--threads", type=positive_count, default=None, help="threads of torch; by default, one for each core"
+    )
+    speed.add_argument(
+        "--batch_tokens", type=positive_count, default=ServerSettings.batch_tokens, help="most tokens read together"
     )
     speed.add_argument(
         "--wait_ms",
@@ -115,7 +118,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     limits = parser.add_argument_group("limits")
     for field in fields(ServerLimits):
-        kind = float if isinstance(field.default, float) else _count
+        kind = float if isinstance(field.default, float) else positive_count
         limits.add_argument(f"--max_{field.name}", type=kind, default=field.default, help=HELP_OF_LIMITS[field.name])
     return parser
 
@@ -174,13 +177,6 @@ def _check_answers(classifier: ServedFolder, answers: ServerSettings) -> None:
         classifier.state.pipe(["A text to try the options on."], reject=limits)
     elif answers.novelty is not None or answers.reject_label is not None:
         raise ValueError("--novelty and --reject_label are for texts without an answer: give --reject, too.")
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
-    return number
 
 
 def run() -> None:

@@ -40,7 +40,7 @@ def percentage(fraction: float) -> str:
 
 @dataclass(frozen=True)
 class PageLimits:
-    """PageLimits of the page; each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
+    """Limits of the page; each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
 
     rows: int = 10_000  # rows of a file, and texts of a session
     megabytes: int = 100  # size of an upload; a saved classifier includes its encoder

@@ -24,7 +24,7 @@ NAMED_TOKEN = re.compile(r"(?:(?P<name>[\w.@-]{1,64})=)?(?P<token>[\x21-\x7e]+)"
 
 
 class Tokens:
-    """The tokens that open a part of the server; without any, ``allows_all`` decides."""
+    """The tokens that open a part of the server."""
 
     def __init__(self, owner_of: Mapping[bytes, str]) -> None:
         """Take the owner's name, for the edit log, by the SHA-256 of each token."""

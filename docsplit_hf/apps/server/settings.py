@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """ServerLimits on requests and on work that waits.
+    """Limits on requests and on work that waits.
 
     Args:
         megabytes: The largest body of a request.

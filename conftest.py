@@ -1,6 +1,8 @@
-"""Every block of code in README.md, docs/ and skills/ is a test."""
+"""Every block of code in README.md, docs/ and skills/ is a test; and what is slow by nature is marked so."""
 
 import os
+import re
+from pathlib import Path
 
 # Before anything imports the libraries, which read them once. Without the first, what is not there is asked of the Hub
 # again and again: a minute of waiting for each.
@@ -8,12 +10,15 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models gain nothing from two threads, and workers share them
 
+import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 from tests.code_blocks import check_commands, check_output, enter_folder, leave_folder, run_python
 
-collect_ignore = ["docsplit_hf/demo"]  # without doctests, and gradio takes seconds to import in each worker
+ROOT = Path(__file__).parent
+# Folders and files of tests that are all slow; others have the mark in their code.
+SLOW = ()
 pytest_collect_file = Sybil(
     parsers=[
         CodeBlockParser("python", run_python),
@@ -26,3 +31,24 @@ pytest_collect_file = Sybil(
     setup=enter_folder,
     teardown=leave_folder,
 ).pytest()
+
+
+def is_slow(path):
+    return path.relative_to(ROOT).as_posix().startswith(SLOW)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave out files of which ``make test`` or ``make test-slow`` runs nothing: they would be imported, for seconds."""
+    wanted = config.option.markexpr
+    if wanted == "not slow":
+        return is_slow(collection_path) or None
+    if wanted == "slow or hypothesis" and collection_path.suffix == ".py" and not is_slow(collection_path):
+        text = collection_path.read_text(encoding="utf-8")
+        return not re.search(r"\bslow\b|\bhypothesis\b", text) or None
+    return None
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if is_slow(item.path):
+            item.add_marker(pytest.mark.slow)

@@ -38,7 +38,7 @@ def is_slow(path):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Leave out files of which ``make test`` or ``make test-slow`` runs nothing: they would be imported, for seconds."""
+    """Leave out files of which ``make test`` or ``make test-slow`` runs nothing, as imports take seconds."""
     wanted = config.option.markexpr
     if wanted == "not slow":
         return is_slow(collection_path) or None

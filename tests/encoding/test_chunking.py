@@ -57,7 +57,7 @@ def test_short_texts_have_equal_embeddings_under_all_strategies(encoder, tokeniz
         assert passages.spans.tolist() == [[0, len(text)] for text in short]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_passages_cover_every_token_in_order_with_their_spans(chunk_settings, tokenizer, data):
     words = st.sampled_from(["river", "garden", "valley.", "stone!", "山谷。", "\n", "  ", "a", "\ud800", ""])

@@ -17,8 +17,19 @@ from sybil.parsers.markdown import CodeBlockParser, SkipParser
 from tests.code_blocks import check_commands, check_output, enter_folder, leave_folder, run_python
 
 ROOT = Path(__file__).parent
-# Folders and files of tests that are all slow; others have the mark in their code.
-SLOW = ()
+# All tests of these are slow; others have the mark in their code. The commands run on README.md with each change, too.
+SLOW = (
+    "docs/",
+    "skills/",
+    "tests/benchmarks/",
+    "tests/distributed/",
+    "tests/end_to_end/",
+    "tests/experiments/",
+    "tests/hub/",
+    "tests/test_installation.py",
+    "tests/test_notebooks.py",
+    "tests/test_site.py",
+)
 pytest_collect_file = Sybil(
     parsers=[
         CodeBlockParser("python", run_python),

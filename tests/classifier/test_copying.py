@@ -129,6 +129,7 @@ def fitted(untrained, texts):
     return untrained
 
 
+@pytest.mark.slow
 def test_another_interpreter_has_the_same_results_to_the_bit(fitted, texts, tmp_path, run_script):
     fitted.add_examples([texts[40]], ["a new one"])
     fitted.save_pretrained(tmp_path / "saved")

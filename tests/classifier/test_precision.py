@@ -10,6 +10,8 @@ from docsplit_hf.encoding.backends.registry import BackendOptions
 from docsplit_hf.encoding.checkpoints.fingerprint import encoder_fingerprint
 from docsplit_hf.encoding.embedders import make_embedder
 
+pytestmark = pytest.mark.slow  # an export and its quantization
+
 
 @pytest.fixture(scope="module")
 def stores(exported, tokenizer, texts, tmp_path_factory):
@@ -44,7 +46,6 @@ def stores(exported, tokenizer, texts, tmp_path_factory):
         yield pipe, folder, probes
 
 
-@pytest.mark.slow
 def test_a_datastore_of_another_precision_is_tried_and_logged(stores, texts, caplog):
     pipe, folder, probes = stores
     assert pipe("float32", "float32")(texts[0], k=1)[0]["label"] == "a"
@@ -57,7 +58,6 @@ def test_a_datastore_of_another_precision_is_tried_and_logged(stores, texts, cap
         assert " % of the 10 nearest neighbors of 48 of its texts are the same" in caplog.text
 
 
-@pytest.mark.slow
 def test_a_datastore_is_refused_if_other_neighbors_are_found(stores, texts, monkeypatch):
     pipe, folder, _ = stores
     monkeypatch.setattr(precision, "MIN_RECALL", 1.01)

@@ -86,6 +86,7 @@ def answers_of(pipe, encoder, model, datastore, texts):
     return pipe(texts, return_neighbors=2), embeddings, logits, search(datastore)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipe", ["auto"], indirect=True)
 def test_another_process_has_the_same_answers(server, pipe, make_tiny_config, tokenizer, texts):
     torch.manual_seed(0)

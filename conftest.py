@@ -1,7 +1,6 @@
 """Every block of code in README.md, docs/ and skills/ is a test; and what is slow by nature is marked so."""
 
 import os
-import re
 from pathlib import Path
 
 # Before anything imports the libraries, which read them once. Without the first, what is not there is asked of the Hub
@@ -49,14 +48,8 @@ def is_slow(path):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Leave out files of which ``make test`` or ``make test-slow`` runs nothing, as imports take seconds."""
-    wanted = config.option.markexpr
-    if wanted == "not slow":
-        return is_slow(collection_path) or None
-    if wanted == "slow or hypothesis" and collection_path.suffix == ".py" and not is_slow(collection_path):
-        text = collection_path.read_text(encoding="utf-8")
-        return not re.search(r"\bslow\b|\bhypothesis\b", text) or None
-    return None
+    """Leave out of ``make test`` files of which it runs nothing, as their imports take seconds."""
+    return (config.option.markexpr == "not slow" and is_slow(collection_path)) or None
 
 
 def pytest_collection_modifyitems(items):

@@ -36,8 +36,8 @@ from docsplit_hf.encoding.checkpoints.checkpoint import (
 from docsplit_hf.evaluation.figures import save as save_figure
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.systems import load_system
+from docsplit_hf.reading.files.failure_lists import write_failures
 from docsplit_hf.reading.files.failures import FailedFile
-from docsplit_hf.reading.files.load_files import write_failures
 from docsplit_hf.storage.atomic_replacement import SAVED, STAGING, replaced_at_once, valid_folder
 from docsplit_hf.storage.inside_folder import refuse_links, write_file
 from docsplit_hf.storage.manifest import render_manifest

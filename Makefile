@@ -2,9 +2,10 @@
 PYTHON ?= python3
 STEPS ?= 14
 BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain test test-readme test-engines test-lowest quality style docs figures notebooks wheel clean
+.PHONY: help pretrain test test-slow test-readme test-engines test-lowest quality style docs figures notebooks wheel clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -24,8 +25,11 @@ pretrain: .venv/package ## Pretrain the included encoder on the documentation of
 		--dataset_name documentation --max_steps $(STEPS) --output_dir output/pretrain --overwrite_output_dir
 	$(BIN)/python examples/few_labels.py --model_name_or_path output/pretrain
 
-test: .venv/installed ## Run the tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+test: .venv/installed ## Run the tests of every change, in five minutes
+	$(PYTEST) -m "not slow"
+
+test-slow: .venv/installed ## Run the tests that take long, and those of hypothesis with many new examples
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile many
 
 test-readme: ## Run each block of the README, in order, in a new environment (TORCH="torch==2.13.0" installs this torch first)
 	$(PYTHON) tests/run_readme.py $(if $(TORCH),--torch "$(TORCH)")

@@ -37,9 +37,10 @@ SUBJECTS = "river engine garden orchestra court harbour kitchen glacier market l
 VERBS = "feeds moves opens shapes follows carries warms divides measures covers".split()
 OBJECTS = "valley table crowd archive coast recipe verdict melody bridge harvest goal winter".split()
 
-# A machine that is busy is no failure, and half of hypothesis' own hundred examples find what there is to find.
-hypothesis.settings.register_profile("tests", deadline=None, max_examples=50)
-hypothesis.settings.load_profile("tests")
+# A machine that is busy is no failure. A few examples for each change, and many new ones where there is time.
+hypothesis.settings.register_profile("few", deadline=None, max_examples=15)
+hypothesis.settings.register_profile("many", deadline=None, max_examples=200, derandomize=False, print_blob=True)
+hypothesis.settings.load_profile("few")
 
 
 def pytest_collection_modifyitems(items):

@@ -4,7 +4,6 @@ import dataclasses
 import inspect
 
 import pytest
-from docsplit_hf.apps.cli.classify_arguments import RunArguments as ClassificationArguments
 
 from docsplit_hf import (
     ContrastiveTrainingArguments,
@@ -13,6 +12,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
 )
 from docsplit_hf.apps.cli.pretrain_arguments import DataArguments, run_arguments
+from docsplit_hf.apps.cli.train import RunArguments as ClassificationArguments
 from docsplit_hf.encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from experiments.papers_options import PAPERS, PaperSettings
 from experiments.protocols import perceptron

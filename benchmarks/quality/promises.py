@@ -25,8 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from docsplit_hf.classifier.label_sets import label_sets
-from docsplit_hf.classifier.rejection import confidence_threshold
 
 from benchmarks.inputs import default_model
 from benchmarks.quality.few_labels.embedder import Embedder
@@ -40,6 +38,8 @@ from docsplit_hf.fitting.ensemble.problem import Problem, used_labels
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.vector_experts import readable_names
 from docsplit_hf.fitting.ensemble.word_experts import fit_vocabulary, vocabulary_scores
+from docsplit_hf.fitting.label_sets import label_sets
+from docsplit_hf.fitting.rejection import confidence_threshold
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "reliability"
 KEY = ("commit", "kind", "task", "examples", "exponent", "draw")

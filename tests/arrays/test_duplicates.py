@@ -1,4 +1,4 @@
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.arrays.duplicates import first_of_equals, number_texts
@@ -13,7 +13,6 @@ def valid(text):
 
 
 @given(st.lists(PAIRS, max_size=8), st.lists(PAIRS, max_size=8))
-@settings(deadline=None, max_examples=60)
 def test_content_numbers_are_equal_for_equal_texts_and_pairs(stored, given):
     table = make_rows(
         len(stored), map(str, range(len(stored))), *zip(*[map(valid, pair) for pair in stored], strict=True)

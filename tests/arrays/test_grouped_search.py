@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.arrays.grouped_search import grouped_among, grouped_search
@@ -26,7 +26,6 @@ def by_definition(queries, query_counts, keys, counts, distance=matched):
     return np.array([[distance(pairs) for pairs in of_query] for of_query in squares])
 
 
-@settings(deadline=None, max_examples=100)
 @given(data=st.data())
 def test_grouped_search_equals_its_definition(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32), label="seed"))

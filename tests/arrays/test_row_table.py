@@ -2,10 +2,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.row_table import (
     MAX_SMALL_CHUNKS,
     SMALL_CHUNK,
     append_rows,
+    check_passages,
     counted_ids,
     encode_labels,
     is_counted,
@@ -128,3 +130,12 @@ def test_the_first_label_determines_whether_rows_have_several():
 def test_wrong_labels_are_refused(labels, multi_label, message):
     with pytest.raises(ValueError, match=message):
         encode_labels(labels, NAMES, multi_label)
+
+
+def test_the_row_whose_passage_differs_from_its_key_is_named():
+    keys = np.eye(3, 4, dtype=np.float32)
+    passages = Passages(keys.copy(), np.ones(3, dtype=np.int64), np.array([[0, 1]] * 3))
+    assert check_passages(passages, keys) is None
+    passages.embeddings[2] *= 2
+    with pytest.raises(ValueError, match="Row 2 has one passage, and its embedding differs from the key"):
+        check_passages(passages, keys)

@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.classifier import active_learning as suggestions
@@ -34,7 +34,6 @@ def test_groups_with_examples_give_no_document():
     assert {int(groups[choice.row]) for choice in choices} == {1} and {choice.examples for choice in choices} == {0}
 
 
-@settings(deadline=None, max_examples=30)
 @given(documents=st.integers(1, 12), examples=st.integers(0, 8), seed=st.integers(0, 99), data=st.data())
 def test_choices_are_reproducible_and_without_repetition(documents, examples, seed, data):
     rng = np.random.default_rng(seed)

@@ -101,7 +101,7 @@ def overconfident(rng, gold, right, labels=4):
 
 
 @given(st.integers(0, 10**6), st.booleans())
-@settings(deadline=None, max_examples=6)
+@settings(max_examples=6)
 def test_the_likeliest_of_the_accurate_candidates_is_chosen(seed, multi_label):
     example = random_example(seed, multi_label)
     gold = example.gold
@@ -289,7 +289,6 @@ def test_held_out_texts_that_are_among_the_examples_are_left_out(caplog):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 6))
-@settings(deadline=None, max_examples=80)
 def test_without_self_the_nearest_others_remain(seed, examples, neighbors):
     is_self = np.random.default_rng(seed).random((examples, neighbors)) < 0.4
     columns = without_self(is_self)

@@ -86,6 +86,7 @@ def answers_of(pipe, encoder, model, datastore, texts):
     return pipe(texts, return_neighbors=2), embeddings, logits, search(datastore)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipe", ["auto"], indirect=True)
 def test_another_process_has_the_same_answers(server, pipe, make_tiny_config, tokenizer, texts):
     torch.manual_seed(0)
@@ -129,6 +130,7 @@ def fitted(untrained, texts):
     return untrained
 
 
+@pytest.mark.slow
 def test_another_interpreter_has_the_same_results_to_the_bit(fitted, texts, tmp_path, run_script):
     fitted.add_examples([texts[40]], ["a new one"])
     fitted.save_pretrained(tmp_path / "saved")

@@ -189,6 +189,7 @@ def test_wrong_parameters_are_refused_by_fit(encoder, texts, labels):
         DocSplitClassifier(encoder).predict(texts)
 
 
+@pytest.mark.slow
 def test_cross_validation_is_silent_and_the_same_in_threads_and_processes(server, encoder, texts, labels, capfd):
     model = DocSplitClassifier(encoder, unlabeled=texts)
     alone = cross_val_score(model, texts, labels, cv=3)
@@ -246,6 +247,7 @@ FLOAT32 = "probabilities of the same text differ by some 1e-6 with the texts bes
 EXPECTED_TO_FAIL = {"check_methods_sample_order_invariance": FLOAT32, "check_methods_subset_invariance": FLOAT32}
 
 
+@pytest.mark.slow
 def test_the_checks_of_scikit_learn_pass(encoder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

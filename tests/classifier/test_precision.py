@@ -10,6 +10,8 @@ from docsplit_hf.encoding.backends.registry import BackendOptions
 from docsplit_hf.encoding.checkpoints.fingerprint import encoder_fingerprint
 from docsplit_hf.encoding.embedders import make_embedder
 
+pytestmark = pytest.mark.slow  # an export and its quantization
+
 
 @pytest.fixture(scope="module")
 def stores(exported, tokenizer, texts, tmp_path_factory):

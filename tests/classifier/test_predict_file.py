@@ -96,7 +96,7 @@ NAMES |= st.datetimes().map(str) | st.text(st.characters(codec="utf-8", exclude_
 NAMES = NAMES.filter(str.strip)
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     labels=st.lists(NAMES, min_size=2, max_size=3, unique=True),
     ids=st.lists(NAMES, min_size=6, max_size=6, unique=True),

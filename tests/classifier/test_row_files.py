@@ -20,7 +20,7 @@ FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 @given(fields=st.lists(st.tuples(FIELD, FIELD), min_size=1, max_size=3))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_written_rows_are_read_back(tmp_path, ending, fields):
     rows = [{"id": first, "text": second} for first, second in fields]
     file = tmp_path / f"rows.{ending}"
@@ -34,7 +34,7 @@ CELL = st.text(st.sampled_from("'=+-@\t\n\r;,\"a 1"), max_size=6) | st.text(st.c
 
 
 @given(cells=st.lists(st.tuples(CELL, CELL), min_size=1, max_size=3), name=CELL.map(on_one_line))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_safe_file_is_read_back_unchanged(tmp_path, cells, name):
     file = tmp_path / "rows.csv"
     rows = [{f"{name}id": first, "text": second, "score": -0.5} for first, second in cells]

@@ -42,6 +42,7 @@ def nearly(answers):
     return pytest.approx(answers, abs=1e-5) if isinstance(answers, float) else answers
 
 
+@pytest.mark.slow
 def test_answers_are_the_same_without_docsplit_hf(pipe, untrained, texts, tmp_path):
     untrained.add_examples(texts[:24], labels_of(texts[:24]))
     pipe.save_pretrained(tmp_path / "head", self_contained=True)

@@ -156,6 +156,7 @@ print(steps)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_run_that_was_killed_is_finished_without_duplicates(tmp_path):
     """It is killed before one of the calls that open, make, rename or date a file, from the first to the last."""

@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from docsplit_hf.encoding import small_bert
 from docsplit_hf.encoding.small_bert import cached_small_bert_tokenizer, small_bert_config
 
@@ -13,6 +15,7 @@ print(json.dumps(small_bert.cached_small_bert_tokenizer(json.loads(sys.argv[2]),
 """
 
 
+@pytest.mark.slow
 def test_processes_share_one_vocabulary(server, texts, tmp_path, monkeypatch):
     script, home, log = (tmp_path / name for name in ("script.py", "home", "log"))
     script.write_text(SCRIPT)

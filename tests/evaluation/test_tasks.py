@@ -173,7 +173,7 @@ def test_tasks_that_cannot_be_evaluated_are_refused(tmp_path, label, said):
         )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.text(max_size=8), st.sampled_from(["x", "y", "", None, 3])), min_size=1, max_size=12))
 def test_any_rows_give_a_task_or_an_error_with_the_reason(tmp_path, rows):
     file = write_rows(tmp_path / "rows.jsonl", [{"text": text, "label": label} for text, label in rows])

@@ -47,7 +47,7 @@ def repeated(words, length):
 
 
 @given(words, words, lengths, lengths, st.integers(4, 20))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pairs_are_truncated_as_by_the_tokenizer(
     tokenizer, first_words, second_words, first_length, second_length, max_length
 ):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
@@ -45,7 +45,6 @@ def reference_knn(distances, labels, temperature):
 
 
 @given(shapes, seeds, temperatures, st.booleans())
-@settings(deadline=None, max_examples=80)
 def test_probabilities_against_equation_2_term_by_term(shape, seed, temperature, multi_label):
     distances, labels = random_neighbors(shape, seed)
     as_bool = np.eye(LABELS, dtype=bool)[labels]
@@ -109,7 +108,6 @@ def test_labels_outside_or_of_another_type_are_refused(labels, message):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 10**6))
-@settings(deadline=None, max_examples=60)
 def test_add_one_smoothing_changes_certainty_and_no_decision(seed, labels, examples):
     knn = np.random.default_rng(seed).dirichlet(np.full(labels, 0.3), 5)
     smoothed = add_one_smoothing(knn, examples)
@@ -124,7 +122,6 @@ def test_add_one_smoothing_changes_certainty_and_no_decision(seed, labels, examp
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0, 1))
-@settings(deadline=None, max_examples=30)
 def test_interpolation_is_equation_3_and_each_end_is_exactly_one_part(seed, weight):
     knn, classifier = np.random.default_rng(seed).dirichlet(np.ones(7), (2, 5))
     kept = knn.copy(), classifier.copy()

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -49,7 +49,6 @@ def test_the_level_is_kept_in_nine_of_ten_draws(level, examples, classes):
     assert broken <= binom.ppf(0.999, 200, 1 - GUARANTEE_CONFIDENCE)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from(LEVELS), st.integers(2, 12), st.integers(1, 300))
 def test_exchangeable_texts_are_covered_in_the_mean(seed, level, classes, count):
     """For any number of held-out texts: texts of one sample are held out or new by chance."""
@@ -99,7 +98,6 @@ def test_the_level_is_kept_for_other_proportions():
     assert broken <= binom.ppf(0.999, 100, 1 - GUARANTEE_CONFIDENCE) < unweighted_broken
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 9), st.integers(1, 400))
 def test_a_higher_level_gives_larger_sets(seed, classes, count):
     """Sets of a higher level contain those of a lower one, unless only the lower one has limits per class."""
@@ -113,7 +111,6 @@ def test_a_higher_level_gives_larger_sets(seed, classes, count):
             assert (label_sets(new, lower.by_label) <= label_sets(new, higher.by_label)).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from(LEVELS), st.integers(2, 9), st.integers(1, 100), st.booleans())
 def test_a_set_has_the_most_probable_labels(seed, level, classes, count, multi_label):
     limits = limits_of(*draw(count, classes, seed), level, multi_label=multi_label)

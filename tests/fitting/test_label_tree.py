@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from datasets import Dataset
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -93,7 +93,6 @@ def test_an_answer_is_on_the_path_of_the_most_probable_label(names, seed, thresh
             assert (confidence[row, level + 1 :] < limits[level + 1 :]).all()
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from((0.05, 0.1, 0.3)))
 def test_one_level_equals_flat(seed, error):
     probabilities, labels = draw_probabilities(200, 6, seed)

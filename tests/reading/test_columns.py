@@ -1,7 +1,7 @@
 """Guessed columns of texts and labels."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.reading.columns import guess_columns
@@ -24,7 +24,6 @@ def test_columns_are_guessed_from_names_and_values():
     assert guess_columns([{"text": "a", "label": "b"}], 200) == ("text", "label")  # so they are called
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=3), st.none() | st.text() | st.integers(), min_size=1), min_size=1))
 def test_guessed_columns_exist_and_differ(rows):
     text, label = guess_columns(rows, 200)

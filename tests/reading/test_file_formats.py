@@ -45,7 +45,7 @@ names = names.filter(lambda name: name.strip("."))
 ENDINGS = ["csv", "jsonl", "txt", "csv.gz", "jsonl.gz", "txt.gz"]
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=names, in_folder=st.booleans(), ending=st.sampled_from(ENDINGS), streaming=st.booleans())
 @example(name="a[1]", in_folder=False, ending="csv", streaming=False)
 @example(name="a[1]", in_folder=True, ending="jsonl", streaming=True)

@@ -329,7 +329,7 @@ def test_pairs_and_ids_in_columns_with_other_names(tmp_path):
 any_text = st.text(st.characters(codec=None), max_size=20)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(any_text, max_size=12), label=any_text)
 def test_json_lines_preserve_any_text(tmp_path, texts, label):
     rows = [{"text": text, "label": [label, "other"]} for text in texts]

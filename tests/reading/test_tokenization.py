@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -103,7 +103,6 @@ NASTY = st.lists(st.sampled_from(PARTS) | st.text(max_size=3), max_size=30).map(
 
 
 @given(text=NASTY, size=st.integers(1, 20))
-@settings(max_examples=40)
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_the_tokens_of_the_parts_are_those_of_the_whole(trained, cuts, name, text, size):
     tokenizer = trained[name]
@@ -145,7 +144,6 @@ def test_added_tokens_are_never_cut(token):
 
 
 @given(unit=NASTY.filter(bool), tokens=st.integers(0, 60))
-@settings(max_examples=40)
 @pytest.mark.parametrize("name", ["shipped", "byte-level", "unigram"])
 def test_a_beginning_has_the_first_tokens_of_the_whole(trained, cuts, name, unit, tokens):
     tokenizer = trained[name]
@@ -171,7 +169,6 @@ STATES = ["as loaded", "truncating", "padding", "splitting special tokens"]
 
 
 @given(texts=st.lists(NASTY | st.text(st.characters(exclude_categories=[]), max_size=9), min_size=1, max_size=4))
-@settings(max_examples=15)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("name", [*TOKENIZERS, "with added tokens"])
 def test_tokens_and_spans_are_those_of_the_tokenizer(trained, name, state, texts):

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold
 
@@ -81,7 +81,6 @@ def triples(text):
     return {tuple(words[i : i + width]) for i in range(len(words) - width + 1)} if words else set()
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=40).map(lambda w: " ".join(c * 2 for c in w)), max_size=7))
 def test_pairs_are_those_of_the_definition(texts):
     texts = list(dict.fromkeys(texts))
@@ -98,7 +97,6 @@ def test_pairs_are_those_of_the_definition(texts):
     assert set(map(tuple, version_pairs(texts).rows.tolist())) == expected
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.integers(1, 60), st.integers(0, 120), st.integers(0, 99))
 def test_no_group_is_too_large_and_no_pair_is_needed_twice(count, edges, seed):
     rng = np.random.default_rng(seed)

@@ -77,6 +77,7 @@ for number, folder in enumerate(sys.argv[2:], start=1):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_process_killed_at_any_step_leaves_the_old_or_the_new_files(case, server, tmp_path, monkeypatch):
     old, new = CASES[case]

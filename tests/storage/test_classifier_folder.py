@@ -142,6 +142,7 @@ def test_a_folder_saved_before_saves_were_one_rename_is_loaded_and_saved_again(t
     assert len(load(folder).datastore) == 21
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_kills_limits_and_flipped_bits(run_script):
     printed = run_script(ROBUSTNESS, "--kills=3", "--limits=2", "--flips=12")

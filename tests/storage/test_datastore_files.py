@@ -468,6 +468,7 @@ def save_until_killed(folder, connection):
         connection.send(os.waitpid(child, 0)[1] == signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_killed_save_leaves_the_old_or_the_new_datastore(server, tmp_path):
     # The processes that are killed are forked from one that has imported all it needs, and reads nothing itself.

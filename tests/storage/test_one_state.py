@@ -132,6 +132,7 @@ def test_a_held_folder_can_be_read_and_not_saved_to(tmp_path):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loads", "writers"), [(12, 1), (8, 2)])
 def test_loading_beside_writers_gives_one_state(loads, writers, run_script):
     printed = run_script(BESIDE_WRITERS, f"--loads={loads}", f"--writers={writers}")

@@ -160,6 +160,7 @@ run_script(main, "Nothing is lost.")
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_script_with_one_line_and_code_130_and_its_workers_silently(server, tmp_path):
     script = tmp_path / "script.py"
     log = tmp_path / "log"

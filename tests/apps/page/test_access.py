@@ -185,6 +185,7 @@ def other_site():
     site.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 def test_in_a_browser_another_site_and_a_rebound_name_read_and_upload_nothing(
     new_browser, address, server_folder, other_site

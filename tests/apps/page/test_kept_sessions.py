@@ -180,18 +180,21 @@ def broken_changes(tmp_path, started):
     return [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two")]
 
 
+@pytest.mark.slow
 def test_many_threads_of_two_processes_break_no_change(start_visits, tmp_path):
     found = broken_changes(tmp_path, [start_visits(name, 6, 4) for name in ("one", "two")])
     assert found == [[], []]
     assert len(list((tmp_path / "docsplit_hf" / "pages").iterdir())) == 4
 
 
+@pytest.mark.slow
 def test_no_change_is_lost_where_threads_and_processes_share_one_key(start_visits, new_server, key, tmp_path):
     found = broken_changes(tmp_path, [start_visits(name, 3, 4, key) for name in ("one", "two")])
     assert found == [[], []]
     assert new_server()[key].counts() == (0, 0, 24)
 
 
+@pytest.mark.slow
 def test_a_server_killed_while_writing_leaves_the_last_complete_state(start_visits, new_server, key, tmp_path):
     pages = tmp_path / "docsplit_hf" / "pages"
     least = 0

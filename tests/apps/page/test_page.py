@@ -156,6 +156,7 @@ def watch_bar(page):
     return lambda: page.evaluate("window.widths")
 
 
+@pytest.mark.slow
 def test_by_keyboard_alone_and_axe_finds_nothing_serious_in_any_step(open_page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core comes with it").Axe()
     page = open_page()
@@ -285,6 +286,7 @@ def test_a_bad_file_shows_a_message_and_the_page_stays_usable(open_page, tmp_pat
     status(page, "1 text")
 
 
+@pytest.mark.slow
 def test_a_folder_of_documents_is_dropped_and_answered_with_pages(open_page, tmp_path):
     texts = load_example_texts()
     folder = tmp_path / "inbox"
@@ -365,6 +367,7 @@ DROP_FOLDER = """(input) => {
 }"""
 
 
+@pytest.mark.slow
 def test_a_dropped_folder_gives_its_sub_folders_as_labels(open_page, tmp_path):
     kinds = tmp_path / "kinds"
     for label in ("rain", "snow"):
@@ -393,6 +396,7 @@ def choose(page, paths):
     page.locator(".file-preview").filter(visible=True).wait_for()
 
 
+@pytest.mark.slow
 def test_own_texts_survive_a_reload_and_can_be_undone_and_cleared(open_page, tmp_path):
     names = "café thé sport musique cinéma jardin voyage cuisine santé école météo argent".split()
     rows = "".join(f'"Déjà écrit ; {name} {name}{number}";{name};{number}\n' for number in range(3) for name in names)
@@ -460,6 +464,7 @@ def test_visitors_are_distinguished_by_their_address(open_page, server_folder):
         assert expected in visitors()
 
 
+@pytest.mark.slow
 def test_a_telephone_shows_labels_all_findings_and_no_keys(open_page, tmp_path):
     page = open_page(390, has_touch=True, is_mobile=True)
     page.locator("#example").wait_for()

@@ -2,6 +2,8 @@
 
 import shutil
 
+import pytest
+
 from benchmarks.release import served_edits
 from benchmarks.release.served_edits import Expected, Observed, check_answers, check_folder, labels_in, run
 from docsplit_hf.apps.server.served_folders import version_on_disk
@@ -9,6 +11,7 @@ from docsplit_hf.apps.server.served_folders import version_on_disk
 from .processes import ForkedServer
 
 
+@pytest.mark.slow
 def test_kills_under_load(server, fitted_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(served_edits, "ServerProcess", ForkedServer)
     record = run(fitted_folder, tmp_path, edits=8, fits=1, kills=2, seed=0)

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
@@ -14,7 +14,6 @@ from docsplit_hf.arrays.snapshot import FittedState
 from .datastores import NAMES, assert_exact, brute_force, make_datastore, make_queries
 
 
-@settings(deadline=None, max_examples=80)
 @given(data=st.data())
 def test_search_equals_brute_force(data):
     seed = data.draw(st.integers(0, 2**32), label="seed")

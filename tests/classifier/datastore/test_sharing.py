@@ -27,6 +27,7 @@ print(json.dumps([[answers(datastore), everything(datastore)] for datastore in d
 """
 
 
+@pytest.mark.slow
 def test_a_moved_folder_is_loaded_in_another_interpreter(tmp_path, run_script):
     pairs = [f"Pair {i}" for i in range(50)]
     datastores = [make_datastore(), make_datastore(dtype="float16", multi_label=True, text_pairs=pairs)]

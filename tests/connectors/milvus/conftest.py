@@ -15,6 +15,7 @@ from docsplit_hf.connectors.milvus.collection import Collection
 
 NAMES = ["fruit", "mineral", "vegetable"]
 MOST = 16  # collections that the tests use of a server, or nearly
+STANDALONE = pytest.param("standalone", marks=pytest.mark.slow)  # it takes long to start
 
 
 class Local:
@@ -124,11 +125,11 @@ def standalone(process):
     return engine
 
 
-@pytest.fixture(scope="module", params=["folder", "standalone"])
+@pytest.fixture(scope="module", params=["folder", STANDALONE])
 def milvus(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(scope="module", params=["local", "folder", "standalone"])
+@pytest.fixture(scope="module", params=["local", "folder", STANDALONE])
 def engine(request):
     return request.getfixturevalue(request.param)

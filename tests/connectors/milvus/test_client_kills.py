@@ -81,6 +81,7 @@ def add_and_die(address, collection):
     add(datastore)
 
 
+@pytest.mark.slow
 def test_an_add_is_repeated_after_its_client_was_killed(server, lite):
     address = f"http://127.0.0.1:{lite}"
     reference = make_reference()

@@ -115,7 +115,10 @@ def comparable(example):
     return example | {"id": 0, "labels": sorted(example.get("labels", []))}
 
 
-@pytest.mark.parametrize("place, multi_label, several", [("folder", False, False), ("standalone", True, True)])
+@pytest.mark.parametrize(
+    "place, multi_label, several",
+    [("folder", False, False), pytest.param("standalone", True, True, marks=pytest.mark.slow)],
+)
 def test_merging_a_datastore_twice_adds_it_once(place, request, monkeypatch, multi_label, several):
     milvus = request.getfixturevalue(place)
     monkeypatch.setattr(remote_datastore_module, "BLOCK_ROWS", 13)
@@ -269,6 +272,7 @@ def test_an_interrupted_creation_is_finished(folder):
     assert folder.connect(datastore, dimension=8, label_names=NAMES, multi_label=True).multi_label
 
 
+@pytest.mark.slow
 def test_a_wrong_token_is_refused_and_no_token_is_shown(standalone, monkeypatch, caplog, capfd):
     """No token is in errors, in logs of any level, or in what is printed of the datastore."""
     monkeypatch.setenv("MY_TOKEN", standalone.token)

@@ -3,6 +3,8 @@
 import threading
 import time
 
+import pytest
+
 from docsplit_hf.connectors.milvus.collection import RemoteDatastoreError
 
 from .test_client_kills import add, check, make_reference, strike
@@ -22,6 +24,7 @@ def until_it_works(call):
     raise TimeoutError(messages[-1])
 
 
+@pytest.mark.slow
 def test_an_add_is_repeated_after_the_server_was_killed(standalone, process):
     starting = threading.Thread(target=process.start)
     datastore = standalone.connect(standalone.make(), timeout=2.0)

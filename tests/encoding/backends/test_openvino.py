@@ -18,6 +18,7 @@ from docsplit_hf.encoding.portable.run_encoder import engine_of
 from ...end_to_end.forked import finish_script, start_script
 
 openvino = pytest.importorskip("openvino", reason="The extra openvino is not installed.")
+pytestmark = pytest.mark.slow  # an export and its quantization
 
 
 @pytest.fixture(scope="module", autouse=True)

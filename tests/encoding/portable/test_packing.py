@@ -200,6 +200,7 @@ def test_gradient_checkpointing_replays_packed_rows():
         torch.testing.assert_close(found[name], expected[name])
 
 
+@pytest.mark.slow
 def test_a_compiled_model_gives_equal_results_for_other_shapes():
     model = _model("bert", SMALL | {"num_hidden_layers": 1})
     batches = [_batch(), _batch([9, 3])]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
@@ -52,7 +52,6 @@ def test_buckets_have_the_papers_bounds(caplog):
         mean_by_length(np.array([np.nan]), np.array([70]))
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 99), sizes=st.lists(st.integers(1, 5), min_size=2, max_size=6).filter(lambda s: max(s) > 1))
 def test_similarity_equals_the_mean_over_all_pairs_dense_or_sparse(seed, sizes):
     documents = np.repeat(np.arange(len(sizes)), sizes)

@@ -1,6 +1,6 @@
 import time
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.reading.characters import replace_lone_surrogates
@@ -9,7 +9,6 @@ from experiments.taggers.parts_of_speech import GROUPS, within_bounds
 from experiments.taggers.spacy_tagger import spacy_tagger
 
 
-@settings(max_examples=25, deadline=None)
 @given(texts=st.lists(st.text() | st.text("river \ud800\udc00.\n👍", max_size=30), max_size=4))
 def test_words_lie_in_their_text(tagger, texts):
     for text, words in zip([*texts, "a river"], tagger.tag([*texts, "a river"]), strict=True):

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.arrays.row_table import make_rows
@@ -82,7 +82,6 @@ def found(texts):
     return dict(zip(map(tuple, pairs.rows.tolist()), pairs.similarity.tolist(), strict=True))
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=30).map(lambda w: " ".join(c * 2 for c in w)), max_size=7))
 def test_similarity_is_the_fraction_of_common_triples(texts):
     expected = {}
@@ -98,7 +97,6 @@ def test_similarity_is_the_fraction_of_common_triples(texts):
     assert found(texts) == expected
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.text(max_size=60), max_size=6), st.text(min_size=1, max_size=60))
 def test_a_copy_is_found_among_any_texts(texts, text):
     pairs = found([text, *texts, text])

@@ -54,7 +54,7 @@ def test_one_example_of_each_label_has_the_prior_weights():
 
 
 @given(seed=st.integers(0, 1000))
-@settings(max_examples=5, deadline=None, derandomize=True)
+@settings(max_examples=5, derandomize=True)
 def test_one_regression_answers_if_all_experts_are_worthless(seed):
     of_texts = np.arange(60) % 3
     labels = np.random.default_rng(seed).permutation(of_texts)
@@ -175,7 +175,6 @@ def best_f1(probabilities, targets):
     return max(f1_score(targets, probabilities >= cut) for cut in cuts)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.booleans())
 def test_no_other_threshold_is_better(seed, rounded):
     rng = np.random.default_rng(seed)

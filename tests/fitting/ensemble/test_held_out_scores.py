@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
@@ -19,7 +19,6 @@ from docsplit_hf.fitting.ensemble.problem import Problem
 EXAMPLES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 8), st.booleans()), min_size=1, max_size=40)
 
 
-@settings(max_examples=100, deadline=None)
 @given(EXAMPLES)
 def test_other_folds_have_examples_of_all_labels(examples):
     labels, groups, held_out = map(np.array, zip(*examples, strict=True))
@@ -32,7 +31,6 @@ def test_other_folds_have_examples_of_all_labels(examples):
     assert np.array_equal(folds, assign_folds(labels, groups, held_out))
 
 
-@settings(max_examples=100, deadline=None)
 @given(EXAMPLES)
 def test_with_several_labels_copies_are_in_one_fold(examples):
     labels, groups, held_out = map(np.array, zip(*examples, strict=True))

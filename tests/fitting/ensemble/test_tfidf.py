@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -30,7 +30,6 @@ def test_words_of_scripts_with_and_without_spaces(text, words):
     assert words_of(text) == words
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(exclude_categories=[])))
 def test_splitting_into_words_accepts_any_text(text):
     """Of a spaced script they are scikit-learn's own."""

@@ -5,7 +5,7 @@ import time
 
 import pysbd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from docsplit_hf.reading.package_documentation import _documents, _folder_of
@@ -87,7 +87,6 @@ def test_paragraphs_are_split_like_by_pysbd(paragraph):
 
 
 @given(st.one_of(any_line, st.lists(words, max_size=12).map("".join)))
-@settings(max_examples=50, deadline=None)
 def test_pieces_join_to_any_line(line):
     pieces = cut_at_certain_boundaries(line)
     assert "".join(piece for piece, _ in pieces) == line
@@ -99,7 +98,6 @@ def test_pieces_join_to_any_line(line):
 @example("12.] Word. ., ", "")
 @example("word! .. .. ", "")
 @example('word." \\." \\." Word. ', "")
-@settings(max_examples=80, deadline=None)
 def test_certain_boundaries_are_boundaries_of_pysbd(line, line_end):
     line += line_end
     expected = split_with_pysbd(line) if sentences._is_within_limits(line) else None
@@ -186,7 +184,6 @@ def pysbd_protected(line: str) -> set[int]:
 
 @given(lines)
 @example(" '.'")
-@settings(max_examples=100, deadline=None)
 def test_a_full_stop_is_protected_where_pysbd_hides_it(line):
     spans = merge_spans(find_protected_spans(line))
     stops = {index for index, character in enumerate(line) if character == "."}

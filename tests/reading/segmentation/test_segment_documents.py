@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 from datasets import Dataset, IterableDataset
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import segment_documents
@@ -126,7 +126,6 @@ def test_a_function_as_segmenter(tokenizer):
 
 
 @given(words=st.lists(st.text("abcdefghijklmno", min_size=1, max_size=9), min_size=2, max_size=40), seed=st.integers(0))
-@settings(deadline=None)
 def test_halves_of_words_are_whole_words_in_their_order(tokenizer, words, seed):
     sentences = get_segmenter("whitespace")(" ".join(words)).sentences
     tokens, lengths = _tokenize([sentences], tokenizer)[0]
@@ -145,7 +144,6 @@ def test_slow_tokenizers_give_the_same_tokens(tokenizer, monkeypatch):
 
 
 @given(sentences=st.lists(st.text(min_size=1), min_size=1, max_size=5))
-@settings(deadline=None)
 def test_sentence_lengths_always_sum_to_the_tokens(tokenizer, sentences):
     sentences = [replace_lone_surrogates(sentence) for sentence in sentences]
     tokens, lengths = _tokenize([sentences], tokenizer)[0]

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from docsplit_hf.reading.segmentation import sentences
@@ -80,7 +80,6 @@ pysbd_text = st.lists(st.sampled_from(fragments), max_size=60).map("".join)
 @example(" \n ", "de")
 @example("\n\n a. b\n \n", "de")
 @example(BRACKETED_NUMBERS, "de")
-@settings(max_examples=50, deadline=None)
 def test_every_segmenter_is_faithful_to_any_text(text, language):
     segmenters = [get_segmenter("pysbd"), get_segmenter("pysbd", language), get_segmenter(list)]
     segmenters += [get_segmenter(name) for name in PATTERNS]
@@ -90,7 +89,6 @@ def test_every_segmenter_is_faithful_to_any_text(text, language):
 
 
 @given(st.lists(st.sampled_from([f for f in fragments if not set(f) & set("\n\r\x1c∯☝")]), max_size=12).map("".join))
-@settings(max_examples=50, deadline=None)
 def test_a_line_that_skips_pysbd_is_one_sentence_for_pysbd(line):
     if sentences._single_sentence_pattern("en").fullmatch(line) and line.strip():
         assert sentences._attach_blanks(sentences._split_with_pysbd(line, "en")) == [line]

@@ -8,7 +8,7 @@ import pytest
 
 from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE, completion
 
-from .conftest import ROOT
+from ...commands import ROOT
 
 
 def test_the_help_page_matches_the_parsers():

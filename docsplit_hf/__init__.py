@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _MODULE_OF_NAME = {
     "Audit": "fitting.audit.report",
     "AutoModelForDocSplit": "pretraining.model",
+    "Classifier": "classifier.exported_classifier",
     "ContrastiveTrainer": "pretraining.contrastive_trainer",
     "ContrastiveTrainingArguments": "pretraining.arguments",
     "DataCollatorForDocSplit": "pretraining.collator",
@@ -58,6 +59,7 @@ __all__ = [*_MODULE_OF_NAME]
 
 if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .classifier.estimator import DocSplitClassifier as DocSplitClassifier
+    from .classifier.exported_classifier import Classifier as Classifier
     from .classifier.knn_datastore import KNNDatastore as KNNDatastore
     from .classifier.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
     from .connectors.milvus.connect import connect_datastore as connect_datastore

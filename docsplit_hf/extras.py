@@ -16,11 +16,12 @@ LIBRARIES = {
     "mcp": ("gradio", "mcp"),
     "milvus": ("pymilvus",),
     "mteb": ("mteb",),
+    "onnx": ("onnx", "onnxruntime"),
     "openvino": ("openvino", "nncf"),
     "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client", "python_multipart"),
     "tensorboard": ("tensorboard",),
 }
-EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "serve": "serve"}
+EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "export": "onnx", "serve": "serve"}
 # The extra that an option needs with a value; None: with any value or without one.
 EXTRA_OF_OPTION = {
     ("--mcp", None): "mcp",

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel, TextClassificationPipeline
 
-from ..arrays.duplicates import rows_of_texts
 from ..arrays.predictions import Predictions
 from ..arrays.store import read_consistently
 from ..encoding.backends.registry import BackendOptions
@@ -23,31 +18,23 @@ from ..encoding.embedders import make_embedder
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
 from ..fitting.drift.measure import measure_drift
-from ..fitting.ensemble.content import have_no_content, warn_of_no_content
 from ..fitting.ensemble.corpus import KeptCorpus
-from ..fitting.ensemble.predicting import predict_with_experts
 from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts
-from ..fitting.interpolation import predict_with_neighbors
-from ..fitting.prediction import Prediction, RequestedParts, make_answer, text_inputs
-from ..fitting.texts_and_labels import joined_texts
-from ..reading.files.failures import FailedFile
-from ..reading.inputs import InputRow, as_list, expand_paths, read_inputs, rows_of
+from ..reading.inputs import as_list, expand_paths
 from ..reading.text_warnings import sum_up_warnings
 from ..self_contained.save_code import CODE_PATTERNS, check_copied_package, save_code
 from ..storage.classifier_folder import CARD, saved_together, upload
 from .active_learning import suggest
+from .answering import Answering, NeighborVote, PredictedTexts
 from .calibration import recalibrate, recalibrate_if_grown
 from .call_options import (
     READING_OPTIONS,
     CallOptions,
-    check_label_sets,
-    check_method,
     check_reading_options,
-    check_rejection,
     checked_options,
 )
 from .editing import add_documents, add_examples, datastore_for_adding, described_examples, relabel
-from .file_inputs import labels_of_folders, raise_if_unreadable, with_unreadable
+from .file_inputs import labels_of_folders, raise_if_unreadable
 from .fit import fit
 from .model_card import save_classifier_card
 from .open_classifier import open_or_create_datastore, open_parts, set_reading_strategy, warn_of_different_strategy
@@ -59,7 +46,6 @@ if TYPE_CHECKING:
     from ..fitting.ensemble.log_linear_pool import ClassProportions
     from ..fitting.ensemble.report import FitReport
     from ..fitting.label_tree import Hierarchy
-    from ..reading.origins import Origin
     from .active_learning import Suggestion
     from .calibration import Calibration
     from .call_options import ReadingOptions
@@ -67,25 +53,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FIRST_WINDOW_TEXTS = 8  # texts of a stream that are sorted by length and read together at first
-WINDOW_TEXTS = 1024  # the most texts that are read together
-PROGRESS_WINDOW_TEXTS = 256  # the most with a progress bar, so that it moves
-WINDOW_CHARACTERS = 2**24  # of all texts in a window, to bound memory
 DELAY_OF_INNER_BAR = 1.0  # seconds; a window that is read faster needs no bar of its own
-# Above this many documents per text, looking texts up is slower than embedding them.
-MAX_DOCUMENTS_PER_TEXT = 100
-
-
-class PredictedTexts(NamedTuple):
-    """Predictions of N texts, and the options that their answers are made with."""
-
-    prediction: Prediction
-    shown: RequestedParts
-    options: CallOptions
-
-    def answer(self, row: int) -> Any:
-        """Make the answer to one text: a dictionary, or a list of them with ``top_k``."""
-        top_k = self.options.get("top_k")
-        return make_answer(self.prediction, row, top_k, self.shown, best_only="top_k" not in self.options)
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
@@ -281,11 +249,12 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If options do not fit what was fitted, or no examples have been added.
         """
-        datastore = self._datastore()
-        view = datastore.view()
-        shown = self._checked_parts(view, options)
-        predict = partial(self._predict, embedded=embedded, texts=texts, origins=None, shown=shown, options=options)
-        return PredictedTexts(read_consistently(datastore, view, predict), shown, options)
+        answering = self._answering(options)
+        store = self._datastore()
+        view = store.view()
+        shown = answering.checked_parts(view)
+        predict = partial(answering.predict, embedded=embedded, texts=texts, origins=None, shown=shown)
+        return read_consistently(store, view, predict)
 
     def add_examples(
         self,
@@ -671,79 +640,42 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         has_items = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
         stream = (inputs[i] for i in range(len(inputs))) if has_items else iter(inputs)
         batch_size = None if batch_size == 1 else batch_size  # 1 is the default of Pipeline: no limit
-        first_size = WINDOW_TEXTS if has_items else min(batch_size or FIRST_WINDOW_TEXTS, WINDOW_TEXTS)
+        first_size = None if has_items else batch_size or FIRST_WINDOW_TEXTS
         total = len(inputs) if has_items else None
-        return self._answers(stream, first_size, total, {**options, "batch_size": batch_size})
+        return self._answering({**options, "batch_size": batch_size}).answers(stream, total, first_size)
 
     def run_single(self, inputs: Any, _: Any, options: CallOptions, __: Any) -> Any:
         """Classify one text or pair."""
-        return next(self._answers(iter([inputs]), 1, 1, options))
+        return next(self._answering(options).answers(iter([inputs]), 1))
 
     def check_model_type(self, supported_models: Any) -> None:
         """Accept any model: encoders have been turned into a ``KNNClassifier``."""
 
     def _sanitize_parameters(self, **options: Any) -> tuple[CallOptions, CallOptions, CallOptions]:
-        # Preprocess, forward and postprocess are one step here, _answers, so all options are forward options.
+        # Preprocess, forward and postprocess are one step here, so all options are forward options.
         return {}, checked_options(**options), {}
 
-    def _answers(self, stream: Iterator[Any], size: int, total: int | None, options: CallOptions) -> Iterator[Any]:
-        """Answer a stream of texts, at first ``size`` at a time."""
-        datastore = self._datastore()
-        view = datastore.view()
-        shown = self._checked_parts(view, options)
-        show_progress = options.get("show_progress", False)
+    def _answering(self, options: CallOptions) -> Answering:
+        """What answers texts with the options of a call."""
         reading = {name: options[name] for name in READING_OPTIONS if name in options}
+        show_progress = options.get("show_progress", False)
         embedder = self.embedder.with_options(**reading, show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
-        can_reuse = self._can_reuse_embeddings(options)
-        most = PROGRESS_WINDOW_TEXTS if show_progress else WINDOW_TEXTS
-        done = 0
-        # With fewer texts the embedder's own bar suffices.
-        is_shown = show_progress and (total is None or total > PROGRESS_WINDOW_TEXTS)
-        with (
-            closing(read_inputs(stream)) as given,
-            tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress,
-        ):
-            while window := _next_inputs(given, min(size, most)):
-                if done:  # the store may have changed since the last window
-                    datastore = self._datastore()
-                    view = datastore.view()
-                rows = rows_of(window)
-                texts = [row.text for row in rows]
-                pairs = [row.pair for row in rows]
-                answers = []
-                if rows:
-                    with self.device_placement():
-                        if view.fitted is not None and can_reuse:
-                            embedded = embed_or_reuse(embedder, view, texts, pairs)
-                        else:
-                            embedded = embedder.embed(texts, pairs)
-                    joined = joined_texts(texts, pairs)
-                    if view.fitted is not None and "reject" not in options:
-                        warn_of_no_content(have_no_content(view, joined), joined, done)
-                    origins = [row.origin for row in rows]
-                    answer = partial(self._answers_from_view, embedded, joined, origins, shown, options)
-                    answers = read_consistently(datastore, view, answer)
-                yield from with_unreadable(window, answers, best_only="top_k" not in options)
-                progress.update(len(window))
-                done += len(window)
-                size = min(2 * size, WINDOW_TEXTS)
-
-    def _checked_parts(self, view: View, options: CallOptions) -> RequestedParts:
-        """Check options that depend on what was fitted, and return the parts of an answer that they request."""
-        experts = self._prepare_experts(view)
-        check_method(options, experts)
-        check_rejection(options, experts)
-        check_label_sets(options, experts, view.label_names)
-        shown = RequestedParts(
-            neighbors=options.get("return_neighbors", 0),
-            documents=options.get("return_documents", 0),
-            explanation=options.get("explain", False),
-            novelty=options.get("return_novelty", False),
-            read=options.get("return_read", False),
-        )
-        if shown.read and not self.embedder.is_local:
+        if options.get("return_read", False) and not embedder.is_local:
             raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
-        return shown
+        config = self.model.config
+
+        def embed(texts: Sequence[str], pairs: Sequence[str | None]) -> Predictions:
+            with self.device_placement():
+                return embedder.embed(texts, pairs)
+
+        return Answering(
+            open_store=self._datastore,
+            prepare_experts=self._prepare_experts,
+            embed=embed,
+            vote=NeighborVote(config.k, config.knn_temperature, config.knn_weight),
+            options=options,
+            can_reuse=self._can_reuse_embeddings(options),
+        )
 
     def _can_reuse_embeddings(self, options: CallOptions) -> bool:
         """Whether stored embeddings of documents equal those of this call."""
@@ -755,48 +687,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def _embedder_with(self, options: ReadingOptions) -> TextEmbedder:
         check_reading_options(options)
         return self.embedder.with_options(**options)
-
-    def _answers_from_view(
-        self,
-        embedded: Predictions,
-        texts: list[str],
-        origins: list[Origin | None] | None,
-        shown: RequestedParts,
-        options: CallOptions,
-        view: View,
-    ) -> list[Any]:
-        """Answer embedded texts by the examples and documents of one view."""
-        predicted = PredictedTexts(self._predict(view, embedded, texts, origins, shown, options), shown, options)
-        return [predicted.answer(row) for row in range(len(texts))]
-
-    def _predict(
-        self,
-        view: View,
-        embedded: Predictions,
-        texts: list[str],
-        origins: list[Origin | None] | None,
-        shown: RequestedParts,
-        options: CallOptions,
-    ) -> Prediction:
-        """Predict with the fitted experts; otherwise, or with ``method="knn"``, with head and neighbors."""
-        config = self.model.config
-        limits = options.get("reject")
-        labels_at = options.get("labels_at")
-        experts = None if options.get("method") == "knn" else self._prepare_experts(view)
-        inputs = text_inputs(texts, embedded, view, shown, origins)
-        if experts is not None:
-            reject = None if limits is None else limits.error
-            lost = None if limits is None else limits.novelty
-            each_label = limits is not None and limits.each_label
-            return predict_with_experts(experts, inputs, shown, reject, lost, labels_at, each_label)
-        if shown.explanation or shown.novelty or limits is not None or labels_at is not None:
-            raise ValueError(
-                "Only fitted experts can explain, measure novelty, reject, and choose sets of labels: call fit(), and "
-                "leave out method='knn'. A trained classifier is fitted on held-out texts: fit(texts, labels)."
-            )
-        return predict_with_neighbors(
-            inputs, view, options.get("k", config.k), config.knn_temperature, config.knn_weight, shown
-        )
 
     def _prepare_experts(self, view: View) -> PreparedExperts | None:
         # Local variable: other threads may set self._experts meanwhile.
@@ -819,47 +709,3 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
             )
         return self.datastore
-
-
-def make_requested_answer(prediction: Prediction, row: int, shown: RequestedParts, options: CallOptions) -> Any:
-    """Make the answer to one text, as the options of a call request it."""
-    return make_answer(
-        prediction,
-        row,
-        top_k=options.get("top_k"),
-        shown=shown,
-        best_only="top_k" not in options,
-    )
-
-
-def _next_inputs(given: Iterator[InputRow | FailedFile], max_inputs: int) -> list[InputRow | FailedFile]:
-    """The next ``max_inputs`` inputs; fewer if they are long, so that memory is bounded."""
-    inputs = []
-    characters = 0
-    for one in itertools.islice(given, max_inputs):
-        inputs.append(one)
-        if isinstance(one, InputRow):
-            characters += len(one.text) + len(one.pair or "")
-        if characters >= WINDOW_CHARACTERS:
-            break
-    return inputs
-
-
-def embed_or_reuse(
-    embedder: TextEmbedder, view: View, texts: Sequence[str], text_pairs: Sequence[str | None]
-) -> Predictions:
-    """Embed N texts by an encoder without a head; texts among the documents keep their stored embeddings."""
-    if not 0 < view.count("documents") <= MAX_DOCUMENTS_PER_TEXT * len(texts):
-        return embedder.embed(texts, text_pairs)
-    documents = view.get(texts, text_pairs).documents
-    rows = rows_of_texts(documents.rows, texts, text_pairs)
-    is_stored = rows >= 0
-    if not is_stored.any():
-        return embedder.embed(texts, text_pairs)
-    embeddings = np.empty((len(texts), documents.keys.shape[1]), dtype=np.float32)
-    embeddings[is_stored] = documents.keys[rows[is_stored]]
-    new = np.flatnonzero(~is_stored)
-    if len(new):
-        embedded = embedder.embed([texts[i] for i in new], [text_pairs[i] for i in new])
-        embeddings[new] = embedded.retrieval_embeddings
-    return Predictions(logits=np.empty((len(texts), 0), dtype=np.float32), retrieval_embeddings=embeddings)

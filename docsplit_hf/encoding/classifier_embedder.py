@@ -16,8 +16,9 @@ from ..reading.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_tex
 from ..reading.tokenization import check_texts
 from .backends.registry import BackendOptions, use_backend
 from .checkpoints.fingerprint import make_probe, probe_length
-from .chunking import SEVERAL_VECTORS, SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks, read_pair_chunks
-from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
+from .chunk_outputs import EmbeddedChunks
+from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks, read_pair_chunks
+from .embed_chunks import embed_chunks
 from .embedding_options import EmbeddingOptions
 from .portable.modeling_knn_classifier import KNNClassifier
 from .portable.run_encoder import check_max_length, max_positions, use_packing
@@ -42,34 +43,6 @@ class CutTexts(NamedTuple):
         for chunk in self.chunks:
             counts[chunk.text] += len(chunk.input_ids)
         return counts.tolist()
-
-
-class EmbeddedChunks:
-    """Collects the outputs of the chunks of N texts, and combines the chunks of each text."""
-
-    def __init__(self, texts: int, dimension: int, labels: int, strategy: str) -> None:
-        self._embeddings = ChunkAverages(texts, dimension, strategy)
-        self._logits = ChunkAverages(texts, labels, strategy, are_embeddings=False)
-        self._passages = PassagesOfTexts(texts, dimension) if strategy in SEVERAL_VECTORS else None
-        self._read_fraction = np.ones(texts)
-
-    def add(self, chunks: Sequence[Chunk], embeddings: torch.Tensor, logits: torch.Tensor) -> None:
-        """Add the outputs of chunks, ``(rows, D)`` and ``(rows, C)``."""
-        self._embeddings.add(chunks, embeddings)
-        self._logits.add(chunks, logits)
-        self._read_fraction[[chunk.text for chunk in chunks]] = [chunk.read_fraction for chunk in chunks]
-        if self._passages is not None:
-            self._passages.add(chunks, embeddings)
-
-    def all(self) -> Predictions:
-        """The predictions of all texts."""
-        passages = None if self._passages is None else self._passages.all()
-        return Predictions(
-            logits=self._logits.all().numpy(),
-            retrieval_embeddings=self._embeddings.all().numpy(),
-            read_fraction=self._read_fraction,
-            passages=None if passages is None or (passages.counts == 1).all() else passages,
-        )
 
 
 @dataclass(frozen=True)
@@ -166,7 +139,11 @@ class ClassifierEmbedder(TextEmbedder):
             pool_states=pool_states,
         )
         for group, (embeddings, logits) in groups:
-            embedded.add(group, embeddings, logits)
+            embedded.add(group, embeddings.numpy(), logits.numpy())
+
+    def chunk_settings(self) -> ChunkSettings:
+        """The settings of the chunks of single texts."""
+        return self._chunk_settings([])
 
     def most_tokens(self, is_paired: bool) -> int | None:
         """The most tokens that are read of a text; None: all of them."""

@@ -20,6 +20,7 @@ from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model
 from .checkpoints.fingerprint import encoder_fingerprint
 from .checkpoints.prompts import choose_prompt
 from .checkpoints.sentence_transformers_files import load_projection
+from .chunk_outputs import ChunkAverages, PassagesOfTexts
 from .chunking import (
     SEVERAL_VECTORS,
     SINGLE_VECTOR,
@@ -31,7 +32,7 @@ from .chunking import (
     read_chunks,
 )
 from .compiled_layers import compile_layers
-from .embed_chunks import ChunkAverages, PassagesOfTexts, embed_chunks
+from .embed_chunks import embed_chunks
 from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import check_max_length, check_pooling, max_positions, pool, use_packing
 
@@ -257,8 +258,8 @@ class DocumentEncoder:
         )
         averages = ChunkAverages(len(texts), size, long_documents)
         for chunks, chunk_embeddings in self._embed_chunks(texts, options):
-            averages.add(chunks, chunk_embeddings[:, :size])
-        embeddings = averages.all()
+            averages.add(chunks, chunk_embeddings[:, :size].numpy())
+        embeddings = torch.from_numpy(averages.all())
         return (torch.nn.functional.normalize(embeddings) if normalize else embeddings).numpy()
 
     def encode_passages(
@@ -321,7 +322,8 @@ class DocumentEncoder:
         passages = PassagesOfTexts(len(texts), size)
         for chunks, chunk_embeddings in self._embed_chunks(texts, options, passage_length):
             embeddings = chunk_embeddings[:, :size]
-            passages.add(chunks, torch.nn.functional.normalize(embeddings) if normalize else embeddings)
+            embeddings = torch.nn.functional.normalize(embeddings) if normalize else embeddings
+            passages.add(chunks, embeddings.numpy())
         return passages.all()
 
     @property

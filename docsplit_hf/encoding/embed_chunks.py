@@ -13,12 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..arrays.passages import Passages
 from .backends.torch_backend import inference_mode, is_in_bfloat16
 from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, grouped
 from .embedding_options import EmbeddingOptions
@@ -351,88 +349,6 @@ def refuse_non_finite(
         reason = f"Its weights are broken, in {damaged}: train it again, or use another checkpoint"
     text = texts[number][:80] + "..." if len(texts[number]) > 80 else texts[number]
     raise ValueError(f"{name} gives NaN or infinity for text {number} of {len(texts)}, {text!r}. {reason}.")
-
-
-class ChunkAverages:
-    """Averages the values of each text's chunks, weighted by tokens; an only chunk keeps its value.
-
-    The directions and the norms of embeddings are averaged separately, so that chunks of norm 1 give a text of norm 1.
-    The strategy ``whole`` then averages the result with the first chunk.
-
-    Args:
-        texts: The number of texts.
-        dimension: The number of dimensions of a value.
-        strategy: The strategy that made the chunks.
-        are_embeddings: Whether values are embeddings, or other values such as logits, which are averaged as they are.
-    """
-
-    def __init__(self, texts: int, dimension: int, strategy: str, are_embeddings: bool = True) -> None:
-        self._are_embeddings = are_embeddings
-        self._beginnings = torch.zeros(texts, dimension) if strategy == "whole" else None
-        self._sums = torch.zeros(texts, dimension)
-        self._weights = torch.zeros(texts)
-        self._norms = torch.zeros(texts)
-
-    def add(self, chunks: Sequence[Chunk], values: torch.Tensor) -> None:
-        """Add the values of chunks, ``(rows, D)``, a row for each embedding."""
-        if all(chunk.is_only for chunk in chunks):
-            self._sums.numpy()[[chunk.text for chunk in chunks]] = values.numpy()
-            return
-        owners = torch.tensor([chunk.text for chunk in chunks for _ in range(chunk.embedding_count)])
-        is_only = torch.tensor([chunk.is_only for chunk in chunks for _ in range(chunk.embedding_count)])
-        weights = torch.from_numpy(np.concatenate([chunk.weights for chunk in chunks])).float()
-        self._sums[owners[is_only]] = values[is_only]
-        if self._beginnings is not None:
-            is_first = torch.tensor([chunk.is_first and not chunk.is_only for chunk in chunks])
-            self._beginnings[owners[is_first]] = values[is_first]  # with this strategy a chunk has one embedding
-        is_averaged = ~is_only
-        averaged_owners = owners[is_averaged]
-        averaged_values = values[is_averaged]
-        averaged_weights = weights[is_averaged]
-        directions = normalize(averaged_values) if self._are_embeddings else averaged_values
-        self._weights.index_add_(0, averaged_owners, averaged_weights)
-        self._norms.index_add_(0, averaged_owners, averaged_values.norm(dim=1) * averaged_weights)
-        self._sums.index_add_(0, averaged_owners, directions * averaged_weights[:, None])
-
-    def all(self) -> torch.Tensor:
-        """The averages, float32 ``(N, D)``."""
-        values = self._sums.clone()
-        is_averaged = self._weights > 0
-        if not is_averaged.any():
-            return values
-        sums = values[is_averaged]
-        weights = self._weights[is_averaged, None]
-        first = None if self._beginnings is None else self._beginnings[is_averaged]
-        if self._are_embeddings:
-            directions = normalize(sums) if first is None else normalize(normalize(sums) + normalize(first))
-            values[is_averaged] = directions * self._norms[is_averaged, None] / weights
-        else:
-            values[is_averaged] = sums / weights if first is None else (sums / weights + first) / 2
-        return values
-
-
-class PassagesOfTexts:
-    """Collects the passages of N texts, chunk by chunk."""
-
-    def __init__(self, texts: int, dimension: int) -> None:
-        self._counts = np.zeros(texts, dtype=np.int64)
-        self._embeddings = [np.empty((0, dimension), dtype=np.float32)]
-        self._spans = [np.empty((0, 2), dtype=np.int64)]
-
-    def add(self, chunks: Sequence[Chunk], embeddings: torch.Tensor) -> None:
-        """Add the embeddings of chunks, ``(rows, D)``, a row for each passage."""
-        self._embeddings.append(embeddings.numpy())
-        for chunk in chunks:
-            self._counts[chunk.text] += len(chunk.spans)
-            self._spans.append(chunk.spans)
-
-    def all(self) -> Passages:
-        """All passages."""
-        return Passages(
-            embeddings=np.concatenate(self._embeddings),
-            counts=self._counts,
-            spans=np.concatenate(self._spans),
-        )
 
 
 def _states_of_parts(

@@ -232,6 +232,8 @@ def _is_bare_backend(tokenizer: PreTrainedTokenizerBase) -> bool:
     Settings of the backend are only read, because other threads may use the tokenizer. One that truncates or pads is
     left to ``tokenizer(texts)``, which resets it.
     """
+    if getattr(tokenizer, "is_bare_backend", False):  # of an exported classifier
+        return True
     from transformers import PreTrainedTokenizerFast
 
     kind = type(tokenizer)

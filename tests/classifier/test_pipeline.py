@@ -124,13 +124,13 @@ def test_the_score_interpolates_neighbors_and_classifier(pipe, stock, texts):
 
 def test_a_window_boundary_changes_nothing(pipe, texts, monkeypatch):
     whole = pipe(list(texts))
-    monkeypatch.setattr("docsplit_hf.classifier.pipeline.WINDOW_TEXTS", 7)
+    monkeypatch.setattr("docsplit_hf.classifier.answering.WINDOW_TEXTS", 7)
     for parts, expected in zip(pipe(list(texts)), whole, strict=True):
         assert parts["label"] == expected["label"] and parts["score"] == pytest.approx(expected["score"], abs=1e-6)
 
 
 def test_warnings_about_a_list_are_logged_once(pipe, texts, monkeypatch, caplog):
-    monkeypatch.setattr("docsplit_hf.classifier.pipeline.WINDOW_TEXTS", 10)
+    monkeypatch.setattr("docsplit_hf.classifier.answering.WINDOW_TEXTS", 10)
     given = ["", "river " * 600, texts[0], texts[1]] * 10
     pipe(given, max_length=64)
     said = sorted(record.message for record in caplog.records)
@@ -148,7 +148,7 @@ def test_a_generator_is_read_lazily(pipe, texts):
 
 
 def test_an_invalid_input_is_named_by_its_number_in_the_stream(pipe, monkeypatch):
-    monkeypatch.setattr("docsplit_hf.classifier.pipeline.WINDOW_TEXTS", 3)
+    monkeypatch.setattr("docsplit_hf.classifier.answering.WINDOW_TEXTS", 3)
     with pytest.raises(TypeError, match="Text 7 is None"):
         pipe(["a river"] * 7 + [None])
 

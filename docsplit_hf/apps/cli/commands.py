@@ -25,6 +25,7 @@ COMMANDS = {
     "embed": Command("apps.cli.embed", "turn the texts of a file into embeddings"),
     "embed-corpus": Command("apps.cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
     "suggest": Command("apps.cli.suggest", "write a file of the documents to label next"),
+    "export": Command("apps.cli.export", "export a classifier, so that it answers without torch"),
     "undo": Command("apps.cli.undo", "remove the files that classify has sorted into folders"),
     "demo": Command("apps.cli.demo", "try it on a page in the browser"),
     "serve": Command("apps.cli.serve", "serve classifiers to other programs by HTTP"),

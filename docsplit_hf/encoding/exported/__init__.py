@@ -1,0 +1,1 @@
+"""Classifiers whose model runs in ONNX Runtime: exported once with torch, opened without torch and transformers."""

@@ -46,7 +46,6 @@ DOORS = [
     ("_load_from_checkpoint", Trainer, TRAINER, RESUMING),
     ("_load_best_model", Trainer, TRAINER, "the model card does not name the best step"),
     ("_prepare_inputs", Trainer, TRAINER, "batches stay on the CPU"),
-    ("_created_lr_scheduler", Trainer, TRAINER, "a second run keeps the scheduler of the first"),
     (
         "_keys_to_ignore_on_save",
         PreTrainedModel,
@@ -86,7 +85,8 @@ DOCUMENTED = {
     "_forward",
     "_compute",  # and _info: huggingface.co/docs/evaluate/creating_and_sharing
     "_info",
-    "_replace",  # and _asdict, _fields: docs.python.org, collections.namedtuple
+    "_replace",  # and _make, _asdict, _fields: docs.python.org, collections.namedtuple
+    "_make",
     "_asdict",
     "_fields",
     "_exit",  # docs.python.org, os

@@ -47,13 +47,14 @@ class ReadingTime(NamedTuple):
             start = clock()
             cut = beginnings.cut(sample)
             beginnings.embed_cut(cut)
-            seconds_per_token = (clock() - start) / max(sum(cut.token_counts), 1)
+            seconds = clock() - start
+        read = sum(cut.token_counts)
         characters = sum(chunk.end * chunk.read_fraction for chunk in cut.chunks)
-        tokens = lengths * cut.token_count / max(characters, 1)
+        tokens = lengths * read / max(characters, 1)
         return cls(
             texts=len(texts),
-            first=float(tokens.clip(max=embedder.max_length).sum() * seconds_per_token),
-            whole=float(tokens.sum() * seconds_per_token),
+            first=float(tokens.clip(max=embedder.max_length).sum() * seconds / max(read, 1)),
+            whole=float(tokens.sum() * seconds / max(read, 1)),
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +19,15 @@ def is_address(name: object) -> bool:
     return isinstance(name, str) and "://" in name and name.partition("://")[0] in CONNECTORS
 
 
+def check_address(address: str) -> None:
+    """Raise ValueError if an address has a mistake, without asking the server."""
+    _connector(address).parse_address(address)
+
+
 def open_address(address: str, **options: Any) -> Store:
     """Open the store behind an address, by ``connect_datastore`` of its connector."""
-    connector = import_module(CONNECTORS[address.partition("://")[0]])
-    return connector.connect_datastore(address, **options)
+    return _connector(address).connect_datastore(address, **options)
+
+
+def _connector(address: str) -> ModuleType:
+    return import_module(CONNECTORS[address.partition("://")[0]])

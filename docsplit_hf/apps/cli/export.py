@@ -5,7 +5,6 @@ docsplit export output/classification
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from transformers import HfArgumentParser

@@ -36,7 +36,7 @@ from ...finetuning.evaluation import evaluate_parts
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import labels_by_name
 from ...reading.load_documents import load_unlabeled_texts
-from ...storage.addresses import is_address, open_address
+from ...storage import addresses
 from ...training.command_line import parse_arguments, run_script, show_log
 from ...training.resuming import check_output_dir
 from .hierarchy_option import read_hierarchy
@@ -117,13 +117,16 @@ def check_address(address: str | None) -> None:
     """Raise ValueError if the option ``--datastore`` is no address of a collection."""
     if address is None:
         return
-    if not is_address(address):
+    if not addresses.is_address(address):
         raise ValueError(f"--datastore {address}: write milvus://HOST:19530/COLLECTION.")
+    addresses.check_address(address)
 
 
 def connect(address: str, **new: Any) -> Store:
     """Connect to a collection; ``new``: properties for creating it if it does not exist."""
-    return open_address(address, token_variable=TOKEN_VARIABLE if TOKEN_VARIABLE in os.environ else None, **new)
+    return addresses.open_address(
+        address, token_variable=TOKEN_VARIABLE if TOKEN_VARIABLE in os.environ else None, **new
+    )
 
 
 def fit_classifier(data: LabeledArguments, arguments: FitArguments) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def compared(fitted: Fitted, level: float) -> dict[str, Outcome]:
     """Count the sets by each score and guarantee, with one limit and with limits per class."""
     answers = fitted.pipe(fitted.texts, top_k=None)
     experts = fitted.pipe._experts.fitted
-    names = experts.labels
+    names = experts.ensemble.labels
     by_name = [{label["label"]: label["score"] for label in answer} for answer in answers]
     probabilities = np.array([[scores[name] for name in names] for scores in by_name])
     right = np.array([names.index(label) for label in fitted.labels])

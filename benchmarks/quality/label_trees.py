@@ -156,7 +156,7 @@ def fit_and_score(
 
 
 def _one_hot(experts: PreparedExperts, right: list[str]) -> np.ndarray:
-    return np.array(right)[:, None] == np.array(experts.fitted.labels)
+    return np.array(right)[:, None] == np.array(experts.ensemble.labels)
 
 
 def _top(label: str) -> str:

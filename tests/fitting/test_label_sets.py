@@ -191,7 +191,7 @@ def test_an_answer_has_its_set(fitted, texts):
             labels = answer["labels"]
             assert labels[0] == {"label": before["label"], "score": before["score"]}
             assert [label["score"] for label in labels] == sorted((label["score"] for label in labels), reverse=True)
-            limit_of = dict(zip(fitted._experts.fitted.labels, limits.by_label, strict=True))
+            limit_of = dict(zip(fitted._experts.ensemble.labels, limits.by_label, strict=True))
             assert all(np.float32(1) - np.float32(label["score"]) <= limit_of[label["label"]] for label in labels[1:])
 
 

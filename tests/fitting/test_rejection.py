@@ -350,7 +350,7 @@ def test_each_label_has_a_threshold_of_its_own(fitted, texts, caplog):
     """Some of 30 held-out texts may guarantee an error of 0.3 for a label; for 0.05 they are too few."""
     plain = fitted(texts[38:], return_novelty=True)
     experts = fitted._experts.fitted
-    thresholds = dict(zip(experts.labels, experts.guarantees.label_thresholds(0.3), strict=True))
+    thresholds = dict(zip(experts.ensemble.labels, experts.guarantees.label_thresholds(0.3), strict=True))
     for answer, before in zip(fitted(texts[38:], reject=RejectionLimits(0.3, each_label=True)), plain, strict=True):
         is_sure = before["score"] >= thresholds[before["label"]] and before["novelty"] <= 0.99
         assert answer["label"] == (before["label"] if is_sure else None)

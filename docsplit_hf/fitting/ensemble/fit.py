@@ -213,6 +213,8 @@ def _check_arrays(state: FittedState, specs: Mapping[str, Array], embedding_dime
         if spec.is_distribution and is_single_label:
             sums = array.sum(-1, dtype=np.float64)
             _require(np.allclose(sums, 1, rtol=0, atol=ROUNDING), name, "no distribution: its rows do not add up to 1")
+    counted = arrays["held_out_is_counted"]
+    _require(counted.any() or not counted.size, "held_out_is_counted", "none of the held-out texts")
     if is_single_label:
         has_one = (arrays["held_out_labels"].sum(1) == 1).all()
         _require(has_one, "held_out_labels", "not one label for each text")

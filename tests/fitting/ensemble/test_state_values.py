@@ -17,7 +17,7 @@ from docsplit_hf.storage.manifest import file_name, render_manifest
 
 from .stores import fitted_store, score
 
-WITHOUT_RANGE = {"ids", "held_out_ids", "held_out_labels", "proportion_draws"}
+WITHOUT_RANGE = {"ids", "held_out_ids", "held_out_labels", "held_out_is_counted", "proportion_draws"}
 ALL_EXPERTS = ("one label", {}), ("several labels", {"multi_label": True})
 CORRUPTIONS = {
     "negative": lambda array: -np.abs(array) - 1,

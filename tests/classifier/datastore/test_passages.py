@@ -222,6 +222,7 @@ def test_an_index_of_passages_finds_nearly_all_after_additions_and_removals(inde
     assert (state.indexed, state.index.ntotal, state.outside_index) == (500, len(state.passages.embeddings), 0)
     assert recall() >= least
     datastore.add([*np.random.default_rng(5).standard_normal((39, 16)), np.ones(16)], [0] * 40)
+    caplog.clear()
     with caplog.at_level(logging.INFO):
         datastore.remove(datastore.ids[100:200])
     gone = int(state.passages.counts[100:200].sum())

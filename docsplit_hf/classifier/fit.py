@@ -133,6 +133,10 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     # Fewer documents than examples hardly mislead.
     if problem.held_out is not None or report.documents <= report.examples:
         return fitted
+    is_misled = report.versions_mislead and bool(are_texts(problem.snapshot).any())
+    # Without documents, the log likelihood cannot be above 0.
+    if not is_misled and fitted.log_likelihood >= -MIN_LOG_LIKELIHOOD_GAIN:
+        return fitted
     has_teacher = "teacher" in fitted.ensemble.experts
     snapshot = problem.snapshot
     documents = answered_documents(snapshot, problem.teacher) if has_teacher else None
@@ -148,7 +152,6 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
         show_progress=False,
     )
     gain = without.log_likelihood - fitted.log_likelihood
-    is_misled = report.versions_mislead and bool(are_texts(snapshot).any())
     is_better = gain >= -MIN_LOG_LIKELIHOOD_GAIN if is_misled else gain > MIN_LOG_LIKELIHOOD_GAIN
     return without if is_better else fitted
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from ...arrays.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
-from ...arrays.keys import LARGEST_VALUE, exact_search
+from ...arrays.keys import EXTRA_CANDIDATES, LARGEST_VALUE
 from ...arrays.row_table import rows_at
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
@@ -32,11 +32,15 @@ WORD_DIMENSIONS = 256
 # With fewer, the words of one text form a dimension, which leaks labels to folds. If most texts are versions of others,
 # versions of one text count as one.
 TEXTS_PER_DIMENSION = 3
+EXTRA_SINGULAR_VECTORS = 10  # computed to make the others exact
+SINGULAR_VECTOR_ROUNDS = 3  # with 2, a twentieth of their space is another one
 SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
 GRAPH_NEIGHBORS = 10
 MAX_EXACT_GRAPH_TEXTS = 20_000  # the time of an exact graph grows with the square of the texts
 INDEX_LISTS = 1024
 INDEX_PROBES = 16
+PAIRS_OF_TEXTS_PER_BLOCK = 4_000_000  # whose cosines are computed at a time
+COSINE_DIGITS = 6  # cosines of copies differ by rounding in later ones
 PAIRS_PER_BLOCK = 65_536
 PROPAGATION_ALPHA = 0.9
 PROPAGATION_STEPS = 40
@@ -91,8 +95,6 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def _latent_words(words: sp.csr_matrix | None, different_texts: int) -> np.ndarray:
-    from sklearn.decomposition import TruncatedSVD
-
     if words is None:
         return np.zeros((0, 0), np.float32)
     if words.shape[0] < FEW_TEXTS:
@@ -100,7 +102,28 @@ def _latent_words(words: sp.csr_matrix | None, different_texts: int) -> np.ndarr
     dimensions = min(WORD_DIMENSIONS, different_texts // TEXTS_PER_DIMENSION, words.shape[1] - 1)
     if dimensions < 1:
         return np.zeros((0, words.shape[1]), np.float32)
-    return TruncatedSVD(dimensions, n_iter=3, random_state=0).fit(words).components_.astype(np.float32)
+    return _right_singular_vectors(words, dimensions)
+
+
+def _right_singular_vectors(words: sp.csr_matrix, count: int) -> np.ndarray:
+    """The first right singular vectors of TF-IDF ``(N, V)``, float32 ``(count, V)``.
+
+    They are those of scikit-learn's ``TruncatedSVD`` with as many rounds (Halko, Martinsson and Tropp 2011). Here only
+    products on the shorter side of the matrix are factorized between the rounds, which takes half the time.
+    """
+    from scipy.linalg import lu, qr
+
+    is_wide = words.shape[0] < words.shape[1]
+    tall = words.T.tocsr() if is_wide else words
+    transposed = words if is_wide else words.T.tocsr()
+    size = (tall.shape[1], count + EXTRA_SINGULAR_VECTORS)
+    basis = np.random.RandomState(0).normal(size=size).astype(np.float32)
+    for _ in range(SINGULAR_VECTOR_ROUNDS):
+        basis = lu(transposed @ (tall @ basis), permute_l=True)[0]
+    range_of_tall = qr(tall @ basis, mode="economic")[0]
+    left, _, right = np.linalg.svd((transposed @ range_of_tall).T, full_matrices=False)
+    found = (range_of_tall @ left).T if is_wide else right
+    return np.ascontiguousarray(found[:count])
 
 
 def _whitening(vectors: np.ndarray) -> np.ndarray:
@@ -136,10 +159,21 @@ def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_arra
 def nearest_rows(vectors: np.ndarray, k: int) -> np.ndarray:
     """Rows of the k nearest texts to each text, itself included, int64 ``(N, k)``; -1 where an index found too few."""
     if len(vectors) <= MAX_EXACT_GRAPH_TEXTS:
-        return exact_search(vectors, vectors, k)[1]
+        step = max(PAIRS_OF_TEXTS_PER_BLOCK // len(vectors), 1)
+        starts = range(0, len(vectors), step)
+        return np.concatenate([_nearest_of(vectors[start : start + step], vectors, k) for start in starts])
     index = build_index(vectors, f"IVF{min(INDEX_LISTS, len(vectors) // ROWS_PER_CENTROID)},Flat")
     set_nprobe(index, INDEX_PROBES)
     return approximate_search(index, vectors, k)
+
+
+def _nearest_of(some: np.ndarray, vectors: np.ndarray, k: int) -> np.ndarray:
+    """Rows of the k ``vectors`` ``(N, D)`` with the largest cosine to each of some, ``(q, k)``; lower rows if equal."""
+    cosines = some @ vectors.T
+    count = min(k + EXTRA_CANDIDATES, len(vectors))
+    candidates = np.argpartition(cosines, len(vectors) - count, axis=1)[:, -count:]
+    order = np.lexsort((candidates, -np.take_along_axis(cosines, candidates, axis=1).round(COSINE_DIGITS)))
+    return np.take_along_axis(candidates, order[:, :k], axis=1)
 
 
 def propagate_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray, multi_label: bool) -> np.ndarray:
@@ -149,22 +183,40 @@ def propagate_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray,
     distribution. With several, F is the fraction of the examples reaching a text that have the label. A text that no
     example reaches gets equal labels, or the label frequencies of the examples. Examples keep their labels.
     """
-    given = np.hstack([targets, np.ones((len(targets), 1))]) if multi_label else targets
-    start = np.zeros((graph.shape[0], given.shape[1]), np.float32)
-    start[rows] = given
+    return propagate_in_folds(graph, [rows], [targets], multi_label)[0]
+
+
+def propagate_in_folds(
+    graph: sp.csr_array, rows: Sequence[np.ndarray], targets: Sequence[np.ndarray], multi_label: bool
+) -> list[np.ndarray]:
+    """Propagate labels as ``propagate_labels`` does, of the examples of each fold, in one pass over the graph."""
+    starts = []
+    for own_rows, own_targets in zip(rows, targets, strict=True):
+        given = np.hstack([own_targets, np.ones((len(own_targets), 1))]) if multi_label else own_targets
+        start = np.zeros((graph.shape[0], given.shape[1]), np.float32)
+        start[own_rows] = given
+        starts.append(start)
+    start = np.hstack(starts)
     mass = start
     for _ in range(PROPAGATION_STEPS):
         mass = PROPAGATION_ALPHA * (graph @ mass) + (1 - PROPAGATION_ALPHA) * start
+    found = []
+    for own_mass, own_rows, own_targets in zip(np.split(mass, len(rows), axis=1), rows, targets, strict=True):
+        soft = _soft_labels(own_mass, own_targets, multi_label)
+        soft[own_rows] = own_targets
+        found.append(soft.astype(np.float32))
+    return found
+
+
+def _soft_labels(mass: np.ndarray, targets: np.ndarray, multi_label: bool) -> np.ndarray:
+    """Turn propagated mass, with that of all examples as the last column if multi-label, into soft labels."""
     if multi_label:
         reached = mass[:, -1:]
         frequencies = targets.mean(0, keepdims=True)
-        soft = np.where(reached > 0, mass[:, :-1] / np.maximum(reached, 1e-30), frequencies).clip(0, 1)
-    else:
-        balanced = mass / np.maximum(mass.sum(0), 1e-30)
-        total = balanced.sum(1, keepdims=True)
-        soft = np.where(total > 0, balanced / np.maximum(total, 1e-30), 1 / targets.shape[1])
-    soft[rows] = targets
-    return soft.astype(np.float32)
+        return np.where(reached > 0, mass[:, :-1] / np.maximum(reached, 1e-30), frequencies).clip(0, 1)
+    balanced = mass / np.maximum(mass.sum(0), 1e-30)
+    total = balanced.sum(1, keepdims=True)
+    return np.where(total > 0, balanced / np.maximum(total, 1e-30), 1 / targets.shape[1])
 
 
 class Corpus(NamedTuple):

@@ -10,7 +10,7 @@ from .fit import Ensemble
 from .held_out_scores import scores_by_folds, scores_of_held_out
 from .measuring import measure
 from .preparing import prepare
-from .registry import fit_all
+from .registry import fit_all, start_in_folds
 from .weighing import weigh
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def fit_experts(problem: Problem, show_progress: bool = True) -> Fit:
 def _learn(problem: Problem, prepared: Prepared) -> Ensemble:
     data = prepared.data
     corpus = data.corpus
+    [start] = start_in_folds([data])
     return Ensemble(
         labels=problem.labels,
         weights=dict.fromkeys(data.experts, 1.0),
@@ -60,6 +61,6 @@ def _learn(problem: Problem, prepared: Prepared) -> Ensemble:
         document_vectors=corpus.document_vectors,
         terms=corpus.terms,
         idf=corpus.idf,
-        learned=fit_all(data, are_known=problem.held_out is not None),
+        learned=fit_all(data, start, are_known=problem.held_out is not None),
         ids=corpus.ids,
     )

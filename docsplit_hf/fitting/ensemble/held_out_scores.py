@@ -20,7 +20,7 @@ from .neighbor_expert import (
     vote,
     without_versions,
 )
-from .registry import EXPERTS, fit_all, score_all
+from .registry import EXPERTS, fit_all, score_all, start_in_folds
 from .scoring import PreparedExperts, score_texts
 from .word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 
@@ -125,11 +125,11 @@ def scores_by_folds(
     shift = np.zeros(targets.shape)
     near = np.zeros(len(targets))
     word_regression = np.zeros(targets.shape)
-    for fold in range(int(folds.max()) + 1):
+    parts = [data.of(np.flatnonzero(folds != fold)) for fold in range(int(folds.max()) + 1)]
+    for fold, (part, start) in enumerate(zip(parts, start_in_folds(parts) if parts else (), strict=True)):
         train = np.flatnonzero(folds != fold)
         test = np.flatnonzero(folds == fold)
-        part = data.of(train)
-        learned = fit_all(part)
+        learned = fit_all(part, start)
         shift[test] = learned.shift
         # The other examples of the fold have no labels here, like documents. Without documents, all votes are equal.
         has_unequal_votes = data.has_documents and not data.multi_label

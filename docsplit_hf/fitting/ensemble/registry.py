@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
-from .corpus import propagate_labels
+from .corpus import propagate_in_folds
 from .expert import Expert, Features, TrainingData
 from .log_linear_pool import log_shift, pool, spread_of_scores
 from .neighbor_expert import Neighbors
 from .schema import UP_TO_ONE, Array, Range
 from .teacher_expert import Teacher
-from .vector_experts import HeadOrProbe, Names, Topics, centers_of, fit_topics
+from .vector_experts import HeadOrProbe, Names, Topics, centers_of, fit_topics, in_batches
 from .word_experts import Vocabulary, Words
 
 if TYPE_CHECKING:
@@ -44,28 +44,42 @@ def prior_weights(experts: Sequence[str], data: TrainingData) -> np.ndarray:
     return weights / weights.sum()
 
 
-def fit_all(data: TrainingData, are_known: bool = False) -> Learned:
-    """Fit experts jointly.
+class Start(NamedTuple):
+    """Soft labels ``(N, C)`` before any expert is fitted."""
 
-    Labels of examples are propagated to the documents along the graph, then refined by label names and by topics. The
-    experts are fitted on these soft labels, and again in rounds of self-training.
+    propagated: np.ndarray  # along the graph, then refined by label names
+    by_topics: np.ndarray  # refined by topics; the same if a text may have several labels
+
+
+def start_in_folds(parts: Sequence[TrainingData]) -> Iterator[Start]:
+    """Propagate labels of examples to the documents along the graph, then refine them by label names and by topics."""
+    for some in in_batches(np.arange(len(parts)), parts[0].targets.shape[1], len(parts[0].corpus.ids)):
+        batch = [parts[number] for number in some]
+        data = batch[0]
+        rows = [part.rows for part in batch]
+        propagated = propagate_in_folds(data.corpus.graph, rows, [part.targets for part in batch], data.multi_label)
+        for name in data.experts:
+            if EXPERTS[name].refines_propagated_labels:
+                for number, part in enumerate(batch):
+                    if EXPERTS[name].reliability(part) > MIN_RELIABILITY:
+                        propagated[number] = refine_labels(part, propagated[number], EXPERTS[name])
+        by_topics = propagated
+        if not data.multi_label:
+            weights = [part.text_weights for part in batch]
+            by_topics = fit_topics(data.corpus.whitened, rows, propagated, weights, data.proportions)
+        yield from map(Start, propagated, by_topics)
+
+
+def fit_all(data: TrainingData, start: Start, are_known: bool = False) -> Learned:
+    """Fit experts jointly on soft labels, and again in rounds of self-training.
 
     With ``are_known`` there is no shift by estimated proportions: the weights will be chosen on texts that have the
     proportions of all texts.
     """
-    corpus = data.corpus
     experts = data.experts
     proportions = data.proportions
-    propagated = propagate_labels(corpus.graph, data.rows, data.targets, data.multi_label)
-    soft_labels = propagated
-    for name in experts:
-        if EXPERTS[name].refines_propagated_labels and EXPERTS[name].reliability(data) > MIN_RELIABILITY:
-            propagated = refine_labels(data, propagated, EXPERTS[name])
-    if data.multi_label:
-        data = data._replace(soft_labels=propagated)
-    else:
-        soft_labels = fit_topics(corpus.whitened, data.rows, propagated, data.text_weights, proportions)
-        data = _with_soft_labels(data, soft_labels)
+    propagated, soft_labels = start
+    data = data._replace(soft_labels=propagated) if data.multi_label else _with_soft_labels(data, soft_labels)
     by_expert = {name: EXPERTS[name].fit(data) for name in experts}
     teachers = [name for name in experts if not (EXPERTS[name].uses_head and data.has_head)]
     if teachers and not data.multi_label and data.has_documents:

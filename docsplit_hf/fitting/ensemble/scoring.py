@@ -109,10 +109,24 @@ def score_texts(
         The scores and probabilities. Labels that came after ``fit`` get the probability that the neighbors give them;
         the others share the rest.
     """
+    words = experts.ensemble.word_features(texts)
+    return score_words(experts, embeddings, words, head_logits, passages, exclude_copies, with_closeness, min_neighbors)
+
+
+def score_words(
+    experts: PreparedExperts,
+    embeddings: np.ndarray,
+    words: sp.csr_matrix | None,
+    head_logits: np.ndarray | None,
+    passages: Passages | None = None,
+    exclude_copies: bool = False,
+    with_closeness: bool = False,
+    min_neighbors: int = 0,
+) -> Scores:
+    """Score N texts by their words, TF-IDF ``(N, V)``, as ``score_texts`` does."""
     ensemble = experts.ensemble
     if exclude_copies:  # rounded to the dtype of the keys, so that a text equals its stored key
         embeddings = embeddings.astype(experts.view.dtype, copy=False)
-    words = ensemble.word_features(texts)
     vectors = ensemble.document_vectors.join(embeddings, words)
     nearest = nearest_texts(experts.view, embeddings, passages, experts.places, exclude_copies, min_neighbors)
     columns = ensemble.label_columns(nearest.label_names)

@@ -63,6 +63,8 @@ def times_transposed(words: sp.csr_matrix, matrix: np.ndarray) -> np.ndarray:
     """
     import scipy.sparse as sp
 
+    if words.nnz > matrix.shape[1]:
+        return np.asarray(words @ matrix.T)
     present, places = np.unique(words.indices, return_inverse=True)
     compact = sp.csr_matrix((words.data, places, words.indptr), shape=(words.shape[0], len(present)))
     return np.asarray(compact @ matrix[:, present].T)

@@ -6,15 +6,15 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 
-from .corpus import propagate_labels, unit
+from .corpus import propagate_in_folds, unit
 from .expert import Expert
-from .log_linear_pool import smoothed, spread_of_scores
+from .log_linear_pool import spread_of_scores
 from .schema import REGRESSION_WEIGHTS, UNIT_COMPONENTS, Array
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sklearn.linear_model import LogisticRegression
 
@@ -28,6 +28,7 @@ SURE_DOCUMENT_WEIGHT = 0.3  # relative to an example
 LEAST_ASSUMED_PROPORTION = 1e-3  # of a label that no example has; 1 minus it of a label that all examples have
 TOPIC_CONCENTRATION = 30.0  # of the von Mises-Fisher distribution of each label
 TOPIC_ITERATIONS = 10
+MAX_SOFT_LABELS = 20_000_000  # of all texts in several folds, which are fitted together
 # Weights of an example relative to a document; folds of the examples choose between the two.
 DEFAULT_EXAMPLE_WEIGHT = 3.0
 LARGE_EXAMPLE_WEIGHT = 10.0
@@ -163,22 +164,36 @@ class Topics(Expert):
 
 
 def fit_topics(
-    vectors: np.ndarray, rows: np.ndarray, soft: np.ndarray, weights: np.ndarray, proportions: np.ndarray | None = None
-) -> np.ndarray:
-    """Estimate soft labels ``(N, C)`` by expectation maximization of a mixture of von Mises-Fisher distributions.
+    vectors: np.ndarray,
+    rows: Sequence[np.ndarray],
+    soft: Sequence[np.ndarray],
+    weights: Sequence[np.ndarray],
+    proportions: np.ndarray | None = None,
+) -> list[np.ndarray]:
+    """Estimate soft labels ``(N, C)`` by expectation maximization of von Mises-Fisher distributions, in each fold.
 
-    It is fitted to the whitened ``vectors`` ``(N, D)`` of all texts, with ``weights`` ``(N,)``, and starts from the
-    labels ``soft`` ``(N, C)``. The texts at ``rows`` keep their labels. Label priors are the ``proportions`` ``(C,)``;
-    None: they are estimated, too.
+    They are fitted to the whitened ``vectors`` ``(N, D)`` of all texts, with ``weights`` ``(N,)`` in each fold, and
+    start from the labels ``soft`` ``(N, C)``. The texts at ``rows`` keep their labels. Label priors are the
+    ``proportions`` ``(C,)``; None: they are estimated, too.
     """
-    given = soft[rows]
-    log_prior = 0.0 if proportions is None else np.log(proportions)
+    labels = soft[0].shape[1]
+    folds = len(rows)
+    current = np.hstack(soft).astype(np.float32, copy=False)
+    of_columns = np.repeat(np.stack(weights, axis=1), labels, axis=1)
+    log_prior = np.float32(0) if proportions is None else np.log(proportions).astype(np.float32)
     for _ in range(TOPIC_ITERATIONS):
-        soft = softmax(topic_scores(vectors, centers_of(vectors, soft, weights)) + log_prior, axis=1)
-        soft[rows] = given
+        scores = topic_scores(vectors, unit((vectors.T @ (current * of_columns)).T)).reshape(-1, folds, labels)
+        scores += log_prior
+        scores -= scores.max(2, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(2, keepdims=True)
+        for fold, own_rows in enumerate(rows):
+            scores[own_rows, fold] = soft[fold][own_rows]
         if proportions is None:
-            log_prior = np.log(smoothed(soft.mean(0, dtype=np.float64)))
-    return soft.astype(np.float32, copy=False)
+            means = scores.mean(0, dtype=np.float64)
+            log_prior = np.log((means + 1 / labels) / 2).astype(np.float32)
+        current = scores.reshape(-1, folds * labels)
+    return [np.ascontiguousarray(own) for own in np.split(current, folds, axis=1)]
 
 
 def choose_example_weight(
@@ -187,21 +202,32 @@ def choose_example_weight(
     """Choose the weight of an example relative to a document: the larger one if it clearly helps topics on folds."""
     candidates = (DEFAULT_EXAMPLE_WEIGHT, LARGE_EXAMPLE_WEIGHT)
     scores = np.zeros((len(candidates), *targets.shape))
-    for fold in range(int(folds.max()) + 1):
-        is_held_out = folds == fold
-        learned = rows[~is_held_out]
-        held_out = rows[is_held_out]
-        propagated = propagate_labels(corpus.graph, learned, targets[~is_held_out], False)
-        for i, example_weight in enumerate(candidates):
-            weights = np.ones(len(corpus.whitened), np.float32)
-            weights[learned] = example_weight
-            soft = fit_topics(corpus.whitened, learned, propagated, weights, proportions)
-            centers = centers_of(corpus.whitened, soft, weights)
-            scores[i, is_held_out] = topic_scores(corpus.whitened[held_out], centers)
+    numbers = np.arange(int(folds.max()) + 1)
+    for some in in_batches(numbers, targets.shape[1] * len(candidates), len(corpus.ids)):
+        learned = [rows[folds != fold] for fold in some]
+        propagated = propagate_in_folds(corpus.graph, learned, [targets[folds != fold] for fold in some], False)
+        weights = []
+        for example_weight in candidates:
+            for own in learned:
+                of_texts = np.ones(len(corpus.whitened), np.float32)
+                of_texts[own] = example_weight
+                weights.append(of_texts)
+        found = fit_topics(corpus.whitened, 2 * learned, 2 * propagated, weights, proportions)
+        for place, (soft, of_texts) in enumerate(zip(found, weights, strict=True)):
+            is_held_out = folds == some[place % len(some)]
+            centers = centers_of(corpus.whitened, soft, of_texts)
+            scores[place // len(some), is_held_out] = topic_scores(corpus.whitened[rows[is_held_out]], centers)
     scores = scores[:, folds >= 0]
     scores /= spread_of_scores(scores, False)[:, None, None]
     default, large = (log_softmax(scores, axis=2) * targets[folds >= 0]).sum((1, 2))
     return LARGE_EXAMPLE_WEIGHT if large > default + MIN_LOG_LIKELIHOOD_GAIN else DEFAULT_EXAMPLE_WEIGHT
+
+
+def in_batches(folds: np.ndarray, labels: int, texts: int) -> Iterator[np.ndarray]:
+    """Divide folds into batches that are computed together: as many as fit into the memory."""
+    size = max(MAX_SOFT_LABELS // (labels * texts), 1)
+    for start in range(0, len(folds), size):
+        yield folds[start : start + size]
 
 
 def topic_scores(vectors: np.ndarray, centers: np.ndarray) -> np.ndarray:

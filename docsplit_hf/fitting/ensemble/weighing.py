@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...arrays.row_table import rows_at, take_passages
+from ...arrays.row_table import take_passages
 from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
-from .corpus import texts_in
 from .guarantees import HeldOutAnswers
 from .label_proportions import Proportions, estimate_proportions
 from .log_linear_pool import (
@@ -28,10 +27,9 @@ from .log_linear_pool import (
 from .neighbor_expert import places_of_documents
 from .prior_sharpness import Evidence, learned_sharpness, prior_sharpness, robust_spreads
 from .registry import EXPERTS, features_of_corpus, prior_weights, score_all
-from .scoring import PreparedExperts, score_texts
+from .scoring import PreparedExperts, score_words
 
 if TYPE_CHECKING:
-    from ...arrays.snapshot import Snapshot
     from .corpus import Corpus
     from .expert import TrainingData
     from .fit import Ensemble
@@ -104,7 +102,7 @@ def weigh(problem: Problem, data: TrainingData, ensemble: Ensemble, scores: Held
     can_estimate_from_documents = data.has_documents and is_measurable
     out_of_scope = 0.0
     if can_estimate_from_documents:
-        out_of_scope = out_of_scope_fraction(problem.snapshot, ensemble, scores.counted(), weights)
+        out_of_scope = out_of_scope_fraction(problem, ensemble, scores.counted(), weights)
     if given_proportions is not None and not data.multi_label:
         proportions = Proportions(given_proportions, given_proportions[None])
     elif can_estimate_from_documents and not on_held_out_texts and is_class_balanced(data.targets):
@@ -213,8 +211,10 @@ def held_out_answers(
     )
 
 
-def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOutScores, weights: Weights) -> float:
+def out_of_scope_fraction(problem: Problem, ensemble: Ensemble, scores: HeldOutScores, weights: Weights) -> float:
     """Estimate the fraction of documents of labels without examples; 0 if chance may explain it."""
+    snapshot = problem.snapshot
+    corpus = problem.corpus
     documents = snapshot.documents
     if documents is None or not len(documents.keys):
         return 0.0
@@ -224,10 +224,10 @@ def out_of_scope_fraction(snapshot: Snapshot, ensemble: Ensemble, scores: HeldOu
     rows = rows[places.of_all[rows] >= 0]
     sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLED_DOCUMENTS])
     rows = rows[sampled]
-    scored = score_texts(
+    scored = score_words(
         PreparedExperts(snapshot, weighted, places),
         documents.keys[rows],
-        texts_in(rows_at(documents.rows, rows)),
+        None if corpus.words is None else corpus.words[places.of_all[rows]],
         None,
         passages=take_passages(documents.passages, rows),
         exclude_copies=True,

@@ -125,7 +125,10 @@ def test_topics_are_found_by_expectation_maximization_with_fixed_examples(propor
     soft = np.full((60, 3), 1 / 3, np.float32)
     soft[rows] = np.eye(3)[labels[rows]]
     weights = np.where(np.arange(60) < 6, 3.0, 1.0).astype(np.float32)
-    found = fit_topics(vectors, rows, soft, weights, proportions)
+    others = np.arange(3, 9)
+    of_others = np.full((60, 3), 1 / 3, np.float32)
+    of_others[others] = np.eye(3)[labels[others]]
+    found, _ = fit_topics(vectors, [rows, others], [soft, of_others], [weights, np.ones(60, np.float32)], proportions)
     centers = centers_of(vectors, found, weights)
     prior = 0 if proportions is None else np.log(proportions)
     expected = soft.astype(np.float64)

@@ -16,6 +16,7 @@ from ..fitting.ensemble.fit import SUGGESTED_SETTING
 from ..fitting.ensemble.scoring import prepare_experts, score_texts, vectors_of_examples
 from ..fitting.texts_and_labels import joined_texts
 from ..reading.versions import version_pairs
+from ..reading.words import number_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,7 +184,8 @@ def choose_documents(
     choices = _choose_of_clusters(vectors, uncertainty, clusters, is_open, count)
     for _ in range(MAX_ROUNDS_OF_VERSIONS if texts is not None else 0):
         rows = [choice.row for choice in choices]
-        later = np.unique(version_pairs([texts[row] for row in rows]).rows[:, 1])
+        words = number_words([texts[row] for row in rows]).of_texts
+        later = np.unique(version_pairs(words).rows[:, 1])
         if not len(later) or is_open.sum() - len(later) < count:
             break
         is_open[[rows[place] for place in later]] = False

@@ -21,6 +21,7 @@ from ..fitting.prediction import RequestedParts, TextInputs
 from ..fitting.texts_and_labels import joined_texts
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
 from ..reading.labels import label_array, texts_of
+from ..reading.words import number_words
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -95,7 +96,7 @@ def _word_regression(snapshot: Snapshot, targets: np.ndarray, texts: list[str]) 
 
     The baseline of ``fit`` is the same regression, but its TF-IDF is fitted on the documents, too.
     """
-    terms, idf, words = fit_words(texts_in(snapshot.rows))
+    terms, idf, words = fit_words(number_words(texts_in(snapshot.rows)))
     if words is None:
         return None
     regression = fit_vocabulary(words, targets)

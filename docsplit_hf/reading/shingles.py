@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-
-from .words import words_of
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -28,29 +24,23 @@ class Shingles(NamedTuple):
     counts: np.ndarray  # int64 (N,): number of different triples before sampling
 
 
-def shingles_of(texts: Sequence[str]) -> Shingles:
-    """Hash the word triples of N texts."""
+def shingles_of(words: Sequence[np.ndarray]) -> Shingles:
+    """Hash the word triples of N texts, by the numbers of their words."""
     import scipy.sparse as sp
 
-    vocabulary: dict[str, int] = defaultdict(count(1).__next__)
     kept = [np.zeros(0, np.uint64)]
-    counts = np.zeros(len(texts), np.int64)
-    words: list[int] = []
-    lengths: list[int] = []
-    for i, text in enumerate(texts):
-        own = [vocabulary[word] for word in words_of(text)]
-        words += own
-        lengths.append(len(own))
-        if len(words) >= WORDS_PER_BLOCK or i == len(texts) - 1:
-            for hashes in _hashes_of_block(np.array(words, np.uint64), np.array(lengths)):
-                counts[len(kept) - 1] = len(hashes)
-                kept.append(hashes[:MAX_SHINGLES].copy())  # a view would keep the whole block in memory
-            words = []
-            lengths = []
+    counts = np.zeros(len(words), np.int64)
+    lengths = np.array([len(own) for own in words], np.int64)
+    firsts = np.unique(np.cumsum(lengths) // WORDS_PER_BLOCK, return_index=True)[1].tolist()
+    for start, after in zip(firsts, [*firsts[1:], len(words)], strict=True):
+        numbers = np.concatenate(words[start:after]).astype(np.uint64) + np.uint64(1)
+        for hashes in _hashes_of_block(numbers, lengths[start:after]):
+            counts[len(kept) - 1] = len(hashes)
+            kept.append(hashes[:MAX_SHINGLES].copy())  # a view would keep the whole block in memory
     starts = np.cumsum([len(hashes) for hashes in kept])
     hashes, columns = np.unique(np.concatenate(kept), return_inverse=True)
     ones = np.ones(len(columns), np.int32)
-    return Shingles(sets=sp.csr_array((ones, columns, starts), (len(texts), len(hashes))), counts=counts)
+    return Shingles(sets=sp.csr_array((ones, columns, starts), (len(words), len(hashes))), counts=counts)
 
 
 def _hashes_of_block(words: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:

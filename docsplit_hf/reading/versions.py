@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .shingles import MAX_SHINGLES, shingles_of
+from .words import number_words
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -59,24 +60,24 @@ def group_versions(texts: Sequence[str]) -> np.ndarray:
     numbers: dict[str, int] = {}
     number_of_text = np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
     copies = np.bincount(number_of_text, minlength=len(numbers))
-    groups = groups_of_pairs(version_pairs(list(numbers)), copies)
+    groups = groups_of_pairs(version_pairs(number_words(list(numbers)).of_texts), copies)
     return groups[number_of_text]
 
 
-def version_pairs(texts: Sequence[str]) -> VersionPairs:
-    """Find the pairs of different texts that are versions, as ``group_versions`` defines them."""
+def version_pairs(words: Sequence[np.ndarray]) -> VersionPairs:
+    """Find the pairs of different texts that are versions, as ``group_versions`` defines them, by their words."""
     import scipy.sparse as sp
 
     nothing = VersionPairs(rows=np.zeros((0, 2), np.int64), share=np.zeros(0))
-    if not len(texts):
+    if not len(words):
         return nothing
-    counted = _counted_triples(texts)
+    counted = _counted_triples(words)
     shared = counted.sets[:, counted.holders > 1]
     by_triple = shared.T.tocsr()
     block_of_row = np.cumsum(shared @ np.diff(by_triple.indptr)) // PAIRS_PER_BLOCK
     first_rows = np.unique(block_of_row, return_index=True)[1].tolist()
     found = [nothing]
-    for first, after in zip(first_rows, [*first_rows[1:], len(texts)], strict=True):
+    for first, after in zip(first_rows, [*first_rows[1:], len(words)], strict=True):
         common = sp.coo_array(shared[first:after] @ by_triple)
         later = common.row.astype(np.int64) + first
         is_pair = common.col < later
@@ -98,10 +99,10 @@ class _Counted(NamedTuple):
     ends: np.ndarray  # int64 (N,): the last triple of a sample; V - 1 for texts whose triples were all kept
 
 
-def _counted_triples(texts: Sequence[str]) -> _Counted:
+def _counted_triples(words: Sequence[np.ndarray]) -> _Counted:
     import scipy.sparse as sp
 
-    shingles = shingles_of(texts)
+    shingles = shingles_of(words)
     sets = shingles.sets
     holders = np.bincount(sets.indices, minlength=sets.shape[1])
     holders[holders > MAX_HOLDERS] = 0
@@ -110,12 +111,12 @@ def _counted_triples(texts: Sequence[str]) -> _Counted:
     counted = sp.csr_array((sets.data[is_counted], sets.indices[is_counted], starts), sets.shape)
     is_sample = shingles.counts > MAX_SHINGLES
     width = sets.shape[1]
-    ends = np.full(len(texts), width - 1)
+    ends = np.full(len(words), width - 1)
     ends[is_sample] = sets.indices[sets.indptr[1:][is_sample] - 1]
     kept = np.diff(sets.indptr)
     return _Counted(
         sets=counted,
-        keys=np.repeat(np.arange(len(texts)), np.diff(starts)) * width + counted.indices,
+        keys=np.repeat(np.arange(len(words)), np.diff(starts)) * width + counted.indices,
         holders=holders,
         all_triples=shingles.counts,
         totals=shingles.counts * np.diff(starts) / np.maximum(kept, 1),

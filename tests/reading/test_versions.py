@@ -22,7 +22,7 @@ from docsplit_hf.reading.versions import (
     groups_of_pairs,
     version_pairs,
 )
-from docsplit_hf.reading.words import words_of
+from docsplit_hf.reading.words import number_words, words_of
 
 
 def article(words, seed):
@@ -94,7 +94,7 @@ def test_pairs_are_those_of_the_definition(texts):
         share_of_both = 2 * common / max(len(first) + len(second), 1)
         if shares_much or (common >= MIN_COMMON_OF_SHORT_TEXTS and share_of_both >= MIN_SHARE_OF_SHORT_TEXTS):
             expected.add((i, j))
-    assert set(map(tuple, version_pairs(texts).rows.tolist())) == expected
+    assert set(map(tuple, version_pairs(number_words(texts).of_texts).rows.tolist())) == expected
 
 
 @given(st.integers(1, 60), st.integers(0, 120), st.integers(0, 99))

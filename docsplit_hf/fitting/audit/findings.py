@@ -15,6 +15,7 @@ from scipy.special import softmax
 
 from ...arrays.duplicates import EQUAL_DISTANCE, number_texts
 from ...reading.shingles import MAX_SHINGLES, Shingles, shingles_of
+from ...reading.words import number_words
 from ..ensemble.corpus import nearest_rows
 from ..texts_and_labels import joined_texts
 
@@ -146,7 +147,7 @@ def _near_vectors(vectors: np.ndarray, text_numbers: np.ndarray) -> SimilarPairs
 
 def near_duplicates(texts: Sequence[str]) -> SimilarPairs:
     """Find pairs of texts with similar words; the lower row comes first in each pair."""
-    shingles = shingles_of(texts)
+    shingles = shingles_of(number_words(texts).of_texts)
     pairs = candidate_pairs(shingles.sets)
     similarity = similarities(shingles, pairs)
     counts = shingles.counts[pairs]

@@ -14,6 +14,7 @@ from ...arrays.row_table import rows_at
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
 from ...reading.versions import VersionPairs, groups_of_pairs, version_pairs
+from ...reading.words import number_words
 from ..texts_and_labels import joined_texts
 from .schema import UNIT_COMPONENTS, Array, Range
 from .tfidf import FEW_TEXTS, fit_words, times_transposed
@@ -269,9 +270,10 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     if before is not None and np.array_equal(before.contents, contents):
         return before._replace(rows=example_places, documents=document_places, ids=ids)
     texts = [texts[i] for i in order]
-    terms, idf, words = fit_words(texts)
-    text_numbers, distinct_texts = _number_texts(texts)
-    versions = version_pairs(distinct_texts)
+    numbered = number_words(texts)
+    terms, idf, words = fit_words(numbered)
+    text_numbers, firsts = _number_texts(texts)
+    versions = version_pairs([numbered.of_texts[first] for first in firsts])
     document_vectors = fit_document_vectors(embeddings, words, _count_different(text_numbers, versions))
     vectors = document_vectors.join(embeddings, words)
     return Corpus(
@@ -298,11 +300,11 @@ def _count_different(text_numbers: np.ndarray, versions: VersionPairs) -> int:
     return count if count <= len(text_numbers) / 2 else len(text_numbers)
 
 
-def _number_texts(texts: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Number N texts, int64 ``(N,)``, and list the different ones; texts that are not stored, "", are different."""
+def _number_texts(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Number N texts, int64 ``(N,)``, and find the first of each; texts that are not stored, "", are different."""
     numbers: dict[str | int, int] = {}
-    found = [numbers.setdefault(text or place, len(numbers)) for place, text in enumerate(texts)]
-    return np.array(found, np.int64), [text if isinstance(text, str) else "" for text in numbers]
+    found = np.array([numbers.setdefault(text or place, len(numbers)) for place, text in enumerate(texts)], np.int64)
+    return found, np.unique(found, return_index=True)[1]
 
 
 def texts_in(table: pa.Table) -> list[str]:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...reading.characters import replace_lone_surrogates
-from ...reading.words import words_of
+from ...reading.words import NumberedWords, words_of
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -22,26 +21,33 @@ MAX_TERMS = 30_000
 FEW_TEXTS = 200  # with fewer, rare and frequent words are kept, and vectors have no dimensions from words
 
 
-def fit_words(texts: Sequence[str]) -> tuple[list[str], np.ndarray, sp.csr_matrix | None]:
-    """Fit TF-IDF on texts: terms, their ``idf_`` ``(V,)``, and float32 ``(N, V)``; None if the texts have no words."""
-    from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+def fit_words(words: NumberedWords) -> tuple[list[str], np.ndarray, sp.csr_matrix | None]:
+    """Fit TF-IDF on texts: terms, their ``idf_`` ``(V,)``, and float32 ``(N, V)``; None if no word is left.
 
-    has_few_texts = len(texts) < FEW_TEXTS
-    counter = CountVectorizer(
-        analyzer=words_of,
-        dtype=np.float32,
-        min_df=1 if has_few_texts else 2,
-        max_df=1.0 if has_few_texts else 0.5,
-        max_features=MAX_TERMS,
-    )
-    try:
-        counts = counter.fit_transform([replace_lone_surrogates(text) for text in texts])
-    except ValueError:  # of scikit-learn, if no word is left
+    The result is that of scikit-learn's ``TfidfVectorizer``, which would count words in a loop of Python.
+    """
+    import scipy.sparse as sp
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    texts = len(words.of_texts)
+    alphabetical = sorted(range(len(words.vocabulary)), key=words.vocabulary.__getitem__)
+    columns = np.argsort(alphabetical)[np.concatenate([np.zeros(0, np.int32), *words.of_texts])]
+    starts = np.cumsum([0, *map(len, words.of_texts)])
+    counts = sp.csr_matrix((np.ones(len(columns), np.float32), columns, starts), (texts, len(alphabetical)))
+    counts.sum_duplicates()  # also sorts the columns
+    kept = np.flatnonzero(_are_terms(np.bincount(counts.indices, minlength=len(alphabetical)), texts))
+    if not len(kept):
         return [], np.zeros(0, np.float32), None
-    counts.sort_indices()  # the order of TfidfVectorizer.transform
-    transformer = TfidfTransformer(sublinear_tf=True)  # TfidfVectorizer would split all texts a second time
-    words = transformer.fit_transform(counts)
-    return counter.get_feature_names_out().tolist(), transformer.idf_, words
+    frequencies = counts.sum(0).A1[kept]
+    kept = np.sort(kept[(-frequencies).argsort()[:MAX_TERMS]]) if len(kept) > MAX_TERMS else kept
+    transformer = TfidfTransformer(sublinear_tf=True)
+    weights = transformer.fit_transform(counts[:, kept])
+    return [words.vocabulary[alphabetical[column]] for column in kept], transformer.idf_, weights
+
+
+def _are_terms(holders: np.ndarray, texts: int) -> np.ndarray:
+    """Whether words with so many ``holders`` ``(V,)`` among the texts are terms; most are, if the texts are few."""
+    return holders > 0 if texts < FEW_TEXTS else (holders >= 2) & (holders <= texts / 2)
 
 
 def restore_vectorizer(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:

@@ -28,7 +28,7 @@ from docsplit_hf.fitting.audit.findings import (
 )
 from docsplit_hf.fitting.ensemble.corpus import unit
 from docsplit_hf.reading.shingles import MAX_SHINGLES, WORDS_PER_SHINGLE, shingles_of
-from docsplit_hf.reading.words import words_of
+from docsplit_hf.reading.words import number_words, words_of
 
 
 def make_vectors(count, copies=0, seed=0):
@@ -132,7 +132,7 @@ def test_similarity_of_long_texts_is_estimated():
     half = long[0][: len(long[0]) // 2]
     texts = [long[0], half, f"{half} {long[1]}"]
     pairs = np.array([[0, 1], [0, 2], [1, 2]])
-    shingles = shingles_of(texts)
+    shingles = shingles_of(number_words(texts).of_texts)
     sets = [triples(text) for text in texts]
     assert shingles.counts.tolist() == [len(own) for own in sets]
     assert shingles.sets.sum(1).tolist() == [MAX_SHINGLES] * 3

@@ -19,6 +19,7 @@ from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.fitting.ensemble.tfidf import fit_words, restore_vectorizer
 from docsplit_hf.fitting.texts_and_labels import joined_texts
+from docsplit_hf.reading.words import number_words
 
 from .stores import fitted_store, make_keys, make_store, make_texts, score
 
@@ -28,7 +29,7 @@ LABELS = np.arange(210) % 3  # enough texts for words to make dimensions
 def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
     """Its product with itself is compared: cosines do not depend on which root it is."""
     embeddings = make_keys(LABELS)
-    _, _, words = fit_words(make_texts(LABELS))
+    _, _, words = fit_words(number_words(make_texts(LABELS)))
     fitted = fit_document_vectors(embeddings, words)
     vectors = fitted.join(embeddings, words).astype(np.float64)
     covariance = np.cov(vectors.T)
@@ -39,7 +40,7 @@ def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
 
 def test_embedding_and_words_have_equal_weight():
     embeddings = make_keys(LABELS)
-    _, _, words = fit_words(make_texts(LABELS))
+    _, _, words = fit_words(number_words(make_texts(LABELS)))
     fitted = fit_document_vectors(embeddings, words)
     of_words = fitted.of_words(words, 210)
     joined = fitted.join(embeddings, words)
@@ -58,7 +59,7 @@ def test_without_words_vectors_are_centered_embeddings():
 
 
 def test_texts_without_words_and_equal_embeddings_give_finite_vectors():
-    words = fit_words(make_texts(LABELS))[2].tolil()
+    words = fit_words(number_words(make_texts(LABELS)))[2].tolil()
     words[3] = 0
     fitted = fit_document_vectors(np.ones((210, 4), np.float32), words.tocsr())
     of_words = fitted.of_words(words.tocsr(), 210)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from docsplit_hf.fitting.ensemble.tfidf import fit_words, restore_vectorizer, times_transposed
-from docsplit_hf.reading.words import MAX_CHARACTERS, words_of
+from docsplit_hf.reading.words import MAX_CHARACTERS, number_words, words_of
 
 from .stores import make_texts
 
@@ -47,7 +47,7 @@ def test_the_end_of_a_very_long_text_is_not_read():
 def test_tfidf_equals_scikit_learn_and_is_restored(count):
     """With 200 texts and more, words of one text alone, and of most of them, are left out."""
     texts = [*make_texts(np.arange(count) % 3), "lonely \ud800 half"]
-    terms, idf, words = fit_words(texts)
+    terms, idf, words = fit_words(number_words(texts))
     rare = {"min_df": 2, "max_df": 0.5} if count >= 200 else {}
     stock = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, **rare).fit(texts)
     assert stock.get_feature_names_out().tolist() == terms and ("lonely" in terms) == (count < 200)
@@ -60,7 +60,7 @@ def test_tfidf_equals_scikit_learn_and_is_restored(count):
 
 def test_texts_without_words_have_no_vectorizer():
     for texts in (["", "..."], [""] * 300, ["same words"] * 300):  # words of all texts tell nothing
-        terms, idf, words = fit_words(texts)
+        terms, idf, words = fit_words(number_words(texts))
         assert words is None and restore_vectorizer(terms, idf) is None
 
 

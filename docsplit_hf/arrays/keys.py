@@ -12,6 +12,7 @@ from .mapped_keys import MappedKeys
 LARGEST_VALUE = 1e15  # a squared distance stays far below the largest float32, 3.4e38
 BLOCK_ROWS = 65_536  # checked at a time
 BLOCK_BYTES = 64 * 2**20  # of float32 converted or gathered at a time
+CACHED_BYTES = 2**20  # of float32 gathered at a time for small products, in the cache of the processor
 SEARCHED_BYTES = 4 * 2**20  # of float32 searched at a time: fits the cache of a processor
 # Fetched beyond k: FAISS computes |q|^2 - 2qx + |x|^2 for batches, whose rounding may change the order.
 EXTRA_CANDIDATES = 16
@@ -119,7 +120,7 @@ def nearest_candidates(
 def candidate_distances(queries: np.ndarray, keys: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Compute ``sum((q - x)^2)`` of each query to its candidates, float32 ``(Q, M)``."""
     distances = np.empty(candidates.shape, dtype=np.float32)
-    step = max(BLOCK_BYTES // (4 * keys.shape[1] * candidates.shape[1]), 1)
+    step = max(CACHED_BYTES // (4 * keys.shape[1] * candidates.shape[1]), 1)
     for start in range(0, len(queries), step):
         block = slice(start, start + step)
         difference = as_float32(keys[candidates[block]])  # (q, M, D), a copy

@@ -8,6 +8,7 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.fit import BETTER_ENCODER, _name_better_encoder, fit
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.registry import EXPERTS
 from docsplit_hf.fitting.ensemble.report import FitReport
 
@@ -277,6 +278,22 @@ def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
     np.testing.assert_array_equal(score(store).probabilities, score(examples_only).probabilities)
     helpful = fit(untrained.embedder, make_store(60, 300), experts=list(report.shares))
     assert (helpful.left_out, helpful.documents) == (0, 300)
+
+
+def test_a_fit_without_documents_follows_only_where_it_may_be_better(untrained, monkeypatch):
+    """Held-out examples that are answered with probabilities of nearly 1 cannot be answered clearly better."""
+    documents = []
+
+    def counted(problem, show_progress):
+        documents.append(problem.snapshot.documents is not None)
+        return fit_experts(problem, show_progress)
+
+    monkeypatch.setattr("docsplit_hf.classifier.fit.fit_experts", counted)
+    experts = ["classifier", "topics"]
+    fit(untrained.embedder, make_store(12, 60), experts=experts)
+    assert documents == [True]
+    fit(untrained.embedder, misleading_store(), experts=experts)
+    assert documents == [True, True, False]
 
 
 def test_an_encoder_with_equal_embeddings_for_all_texts_is_logged(filled, caplog):

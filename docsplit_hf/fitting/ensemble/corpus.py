@@ -42,7 +42,7 @@ INDEX_LISTS = 1024
 INDEX_PROBES = 16
 PAIRS_OF_TEXTS_PER_BLOCK = 4_000_000  # whose cosines are computed at a time
 COSINE_DIGITS = 6  # cosines of copies differ by rounding in later ones
-PAIRS_PER_BLOCK = 65_536
+PAIRS_PER_BLOCK = 1024  # of vectors that are gathered at a time, in the cache of the processor
 PROPAGATION_ALPHA = 0.9
 PROPAGATION_STEPS = 40
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.decomposition import TruncatedSVD
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble import corpus
@@ -8,8 +9,11 @@ from docsplit_hf.fitting.ensemble import corpus as corpus_module
 from docsplit_hf.fitting.ensemble.corpus import (
     PROPAGATION_ALPHA,
     SHRINKAGE,
+    SINGULAR_VECTOR_ROUNDS,
+    TEXTS_PER_DIMENSION,
     fit_document_vectors,
     make_corpus,
+    nearest_rows,
     neighbor_graph,
     propagate_labels,
     unit,
@@ -36,6 +40,14 @@ def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
     shrunk = covariance + SHRINKAGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     whitening = fitted.whitening.astype(np.float64)
     np.testing.assert_allclose(whitening @ whitening.T @ shrunk, np.eye(len(shrunk)), atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(300, 400), (400, 300)])
+def test_latent_words_are_those_of_scikit_learn(shape):
+    words = sp.random(*shape, density=0.1, format="csr", dtype=np.float32, random_state=0)
+    found = fit_document_vectors(np.ones((shape[0], 2), np.float32), words).components
+    svd = TruncatedSVD(shape[0] // TEXTS_PER_DIMENSION, n_iter=SINGULAR_VECTOR_ROUNDS, random_state=0).fit(words)
+    np.testing.assert_allclose(np.abs((found * svd.components_).sum(1)), 1, atol=1e-3)
 
 
 def test_embedding_and_words_have_equal_weight():
@@ -92,6 +104,12 @@ def test_graphs_of_copies_and_of_few_texts():
     assert np.isfinite(graph.data).all() and graph.diagonal().sum() == 0 and abs(graph - graph.T).max() < 1e-6
     for count in range(4):
         assert neighbor_graph(np.ones((count, 1), np.float32)).shape == (count, count)
+
+
+def test_of_equally_near_texts_the_first_ones_are_the_nearest():
+    copies = np.tile(unit(make_keys(np.arange(3))), (20, 1))
+    expected = np.arange(60)[:, None] % 3 + 3 * np.arange(11)
+    np.testing.assert_array_equal(nearest_rows(copies, 11), expected)
 
 
 def test_an_approximate_graph_is_nearly_the_exact_one(monkeypatch):

@@ -15,9 +15,10 @@ from ..arrays.row_table import encode_known_labels
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
-from ..fitting.ensemble.fitting import fit_experts
+from ..fitting.ensemble.fitting import fit_experts, weigh_experts
 from ..fitting.ensemble.held_out_scores import are_texts
 from ..fitting.ensemble.log_linear_pool import ClassProportions
+from ..fitting.ensemble.measuring import measure
 from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
 from ..fitting.ensemble.registry import EXPERTS
 from ..fitting.ensemble.report import FitReport
@@ -140,20 +141,18 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     has_teacher = "teacher" in fitted.ensemble.experts
     snapshot = problem.snapshot
     documents = answered_documents(snapshot, problem.teacher) if has_teacher else None
-    without = fit_experts(
-        replace(
-            problem,
-            snapshot=replace(snapshot, documents=documents),
-            left_out=report.documents,
-            version_fraction=report.version_fraction,
-            teacher=problem.teacher if has_teacher else None,
-            kept_corpus=KeptCorpus(),
-        ),
-        show_progress=False,
+    without = replace(
+        problem,
+        snapshot=replace(snapshot, documents=documents),
+        left_out=report.documents,
+        version_fraction=report.version_fraction,
+        teacher=problem.teacher if has_teacher else None,
+        kept_corpus=KeptCorpus(),
     )
-    gain = without.log_likelihood - fitted.log_likelihood
+    prepared, weighing = weigh_experts(without, show_progress=False)
+    gain = weighing.log_likelihood() - fitted.log_likelihood
     is_better = gain >= -MIN_LOG_LIKELIHOOD_GAIN if is_misled else gain > MIN_LOG_LIKELIHOOD_GAIN
-    return without if is_better else fitted
+    return measure(without, prepared, weighing) if is_better else fitted
 
 
 def _check_teacher(

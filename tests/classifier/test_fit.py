@@ -8,7 +8,7 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.fit import BETTER_ENCODER, _name_better_encoder, fit
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fitting import weigh_experts
 from docsplit_hf.fitting.ensemble.registry import EXPERTS
 from docsplit_hf.fitting.ensemble.report import FitReport
 
@@ -282,18 +282,18 @@ def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
 
 def test_a_fit_without_documents_follows_only_where_it_may_be_better(untrained, monkeypatch):
     """Held-out examples that are answered with probabilities of nearly 1 cannot be answered clearly better."""
-    documents = []
+    without = []
 
     def counted(problem, show_progress):
-        documents.append(problem.snapshot.documents is not None)
-        return fit_experts(problem, show_progress)
+        without.append(problem)
+        return weigh_experts(problem, show_progress)
 
-    monkeypatch.setattr("docsplit_hf.classifier.fit.fit_experts", counted)
+    monkeypatch.setattr("docsplit_hf.classifier.fit.weigh_experts", counted)
     experts = ["classifier", "topics"]
     fit(untrained.embedder, make_store(12, 60), experts=experts)
-    assert documents == [True]
+    assert not without
     fit(untrained.embedder, misleading_store(), experts=experts)
-    assert documents == [True, True, False]
+    assert len(without) == 1 and without[0].snapshot.documents is None
 
 
 def test_an_encoder_with_equal_embeddings_for_all_texts_is_logged(filled, caplog):

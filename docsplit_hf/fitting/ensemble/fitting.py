@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .fit import Fit
     from .preparing import Prepared
     from .problem import Problem
+    from .weighing import Weighing
 
 
 def fit_experts(problem: Problem, show_progress: bool = True) -> Fit:
@@ -32,6 +33,11 @@ def fit_experts(problem: Problem, show_progress: bool = True) -> Fit:
     Raises:
         ValueError: If no expert can be fitted, or an option of the problem does not fit its labels.
     """
+    return measure(problem, *weigh_experts(problem, show_progress))
+
+
+def weigh_experts(problem: Problem, show_progress: bool = True) -> tuple[Prepared, Weighing]:
+    """Do all steps of ``fit_experts`` but the last, which measures."""
     with tqdm(total=2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
         prepared = prepare(problem)
         progress.total += prepared.fold_count
@@ -42,8 +48,7 @@ def fit_experts(problem: Problem, show_progress: bool = True) -> Fit:
             scores = scores_by_folds(prepared.data, prepared.voters, prepared.folds, prepared.groups, progress)
         else:
             scores = scores_of_held_out(ensemble, problem)
-    weighing = weigh(problem, prepared.data, ensemble, scores)
-    return measure(problem, prepared, weighing)
+    return prepared, weigh(problem, prepared.data, ensemble, scores)
 
 
 def _learn(problem: Problem, prepared: Prepared) -> Ensemble:

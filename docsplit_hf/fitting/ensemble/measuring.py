@@ -27,7 +27,7 @@ from .report import (
     measure_predictions,
 )
 from .surest_error import surest_error
-from .weighing import held_out_answers, held_out_probabilities
+from .weighing import held_out_answers
 
 if TYPE_CHECKING:
     from .expert import TrainingData
@@ -50,13 +50,12 @@ def measure(problem: Problem, prepared: Prepared, weighing: Weighing) -> Fit:
     probabilities = weighing.probabilities()
     held_out = held_out_answers(scores, probabilities, weighing.has_out_of_scope_documents)
     guarantees = _guarantees(weighing, held_out.rows(scores.is_counted), prepared.paths)
-    without_shift = held_out_probabilities(scores, weighing.weights, multi_label)
     return Fit(
         ensemble=ensemble,
         report=_report(problem, prepared, weighing.counted(), probabilities[scores.is_counted], guarantees),
         held_out=held_out,
         proportion_draws=guarantees.proportion_draws,
-        log_likelihood=_log_likelihood(without_shift, scores.targets, multi_label),
+        log_likelihood=weighing.log_likelihood(),
         thresholds=label_thresholds(probabilities, scores.targets).tolist() if multi_label else None,
     )
 
@@ -200,14 +199,6 @@ def _predictions_of_single_experts(
         weights = fit_weights(alone, scores.targets, np.ones(1), multi_label)
         predictions[name] = pool(alone, weights, multi_label)
     return predictions
-
-
-def _log_likelihood(probabilities: np.ndarray, targets: np.ndarray, multi_label: bool) -> float:
-    """Sum of the log likelihoods of m held-out texts; with several labels per text, of their means over the labels."""
-    logs = np.log(probabilities.clip(1e-12)) * targets
-    if multi_label:
-        return float((logs + np.log((1 - probabilities).clip(1e-12)) * (1 - targets)).sum() / targets.shape[1])
-    return float(logs.sum())
 
 
 def label_thresholds(probabilities: np.ndarray, targets: np.ndarray) -> np.ndarray:

@@ -88,6 +88,18 @@ class Weighing(NamedTuple):
         """Probabilities of the held-out texts, ``(m, C)``."""
         return held_out_probabilities(self.scores, self.weights, self.ensemble.multi_label, self.scores.shift)
 
+    def log_likelihood(self) -> float:
+        """Sum of the log likelihoods of the labels of the held-out texts, without a shift for label proportions.
+
+        With several labels per text: of their means over the labels.
+        """
+        probabilities = held_out_probabilities(self.scores, self.weights, self.ensemble.multi_label)
+        targets = self.scores.targets
+        logs = np.log(probabilities.clip(1e-12)) * targets
+        if self.ensemble.multi_label:
+            return float((logs + np.log((1 - probabilities).clip(1e-12)) * (1 - targets)).sum() / targets.shape[1])
+        return float(logs.sum())
+
 
 def weigh(problem: Problem, data: TrainingData, ensemble: Ensemble, scores: HeldOutScores) -> Weighing:
     """Choose the weights of the experts; then estimate label proportions by documents, and choose the weights again."""

@@ -177,20 +177,17 @@ def _nearest_of(some: np.ndarray, vectors: np.ndarray, k: int) -> np.ndarray:
     return np.take_along_axis(candidates, order[:, :k], axis=1)
 
 
-def propagate_labels(graph: sp.csr_array, rows: np.ndarray, targets: np.ndarray, multi_label: bool) -> np.ndarray:
-    """Propagate ``targets`` ``(n, C)``, 0 or 1, of the texts ``rows`` to all N texts: soft labels, float32 ``(N, C)``.
+def propagate_in_folds(
+    graph: sp.csr_array, rows: Sequence[np.ndarray], targets: Sequence[np.ndarray], multi_label: bool
+) -> list[np.ndarray]:
+    """Propagate labels of the examples of each fold to all N texts: soft labels, float32 ``(N, C)`` each.
+
+    ``rows`` and ``targets``: of each fold, the places of its examples ``(n,)``, and their labels ``(n, C)``, 0 or 1.
 
     ``F = 0.9 S F + 0.1 Y``, 40 times. With one label per text, each label gets the same total mass, and each text a
     distribution. With several, F is the fraction of the examples reaching a text that have the label. A text that no
     example reaches gets equal labels, or the label frequencies of the examples. Examples keep their labels.
     """
-    return propagate_in_folds(graph, [rows], [targets], multi_label)[0]
-
-
-def propagate_in_folds(
-    graph: sp.csr_array, rows: Sequence[np.ndarray], targets: Sequence[np.ndarray], multi_label: bool
-) -> list[np.ndarray]:
-    """Propagate labels as ``propagate_labels`` does, of the examples of each fold, in one pass over the graph."""
     starts = []
     for own_rows, own_targets in zip(rows, targets, strict=True):
         given = np.hstack([own_targets, np.ones((len(own_targets), 1))]) if multi_label else own_targets

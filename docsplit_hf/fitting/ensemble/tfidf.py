@@ -64,8 +64,8 @@ def restore_vectorizer(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer
 def times_transposed(words: sp.csr_matrix, matrix: np.ndarray) -> np.ndarray:
     """Multiply ``words @ matrix.T``, of TF-IDF ``(N, V)`` and a matrix ``(r, V)``: ``(N, r)``.
 
-    scipy would copy the whole matrix, which takes longer than everything else for a few texts. So only the columns of
-    words that the texts have are multiplied, in the same order, which changes no bit.
+    scipy would copy the whole matrix, which takes longer than everything else for a few texts. So for these, only the
+    columns of words that they have are multiplied, in the same order, which changes no bit.
     """
     import scipy.sparse as sp
 

@@ -15,7 +15,7 @@ from docsplit_hf.fitting.ensemble.corpus import (
     make_corpus,
     nearest_rows,
     neighbor_graph,
-    propagate_labels,
+    propagate_in_folds,
     unit,
 )
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
@@ -134,21 +134,23 @@ def test_propagation_converges_to_the_closed_form(monkeypatch):
     balanced = closed / closed.sum(0)
     expected = balanced / balanced.sum(1, keepdims=True)
     expected[rows] = targets
-    np.testing.assert_allclose(propagate_labels(graph, rows, targets, multi_label=False), expected, atol=1e-4)
+    [found] = propagate_in_folds(graph, [rows], [targets], multi_label=False)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
     targets = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0], [1, 0, 1]], float)
     start = np.zeros((30, 4))
     start[rows] = np.hstack([targets, np.ones((4, 1))])
     closed = np.linalg.solve(np.eye(30) - PROPAGATION_ALPHA * graph.toarray(), start)
     expected = closed[:, :3] / closed[:, 3:]
     expected[rows] = targets
-    np.testing.assert_allclose(propagate_labels(graph, rows, targets, multi_label=True), expected, atol=1e-4)
+    [found] = propagate_in_folds(graph, [rows], [targets], multi_label=True)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_a_text_that_no_example_reaches_gets_equal_labels_or_the_frequencies_of_the_examples(multi_label):
     graph = sp.block_array([[make_graph(10), None], [None, make_graph(6)]], format="csr").astype(np.float32)
     targets = np.array([[1, 0], [1, 1], [1, 0]], float) if multi_label else np.eye(2)[[0, 1, 0]]
-    found = propagate_labels(graph, np.arange(3), targets, multi_label)
+    [found] = propagate_in_folds(graph, [np.arange(3)], [targets], multi_label)
     np.testing.assert_allclose(found[10:], [[1, 1 / 3]] * 6 if multi_label else 0.5, rtol=1e-6)
     assert np.array_equal(found[[0, 1, 2]], targets) and found.dtype == np.float32
     if not multi_label:

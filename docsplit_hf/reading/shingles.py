@@ -32,7 +32,7 @@ def shingles_of(words: Sequence[np.ndarray]) -> Shingles:
     counts = np.zeros(len(words), np.int64)
     lengths = np.array([len(own) for own in words], np.int64)
     firsts = np.unique(np.cumsum(lengths) // WORDS_PER_BLOCK, return_index=True)[1].tolist()
-    for start, after in zip(firsts, [*firsts[1:], len(words)], strict=True):
+    for start, after in zip(firsts, [*firsts, len(words)][1:], strict=True):
         numbers = np.concatenate(words[start:after]).astype(np.uint64) + np.uint64(1)
         for hashes in _hashes_of_block(numbers, lengths[start:after]):
             counts[len(kept) - 1] = len(hashes)

@@ -75,6 +75,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .finetuning.knn_classifier_trainer import KNNClassifierTrainer as KNNClassifierTrainer
     from .finetuning.labeled_collator import DataCollatorForLabeledExamples as DataCollatorForLabeledExamples
     from .fitting.audit.report import Audit as Audit
+    from .fitting.rejection import RejectionLimits as RejectionLimits
     from .metrics.pipeline_evaluation import evaluate_pipeline as evaluate_pipeline
     from .metrics.registry import metric_path as metric_path
     from .pretraining.arguments import ContrastiveTrainingArguments as ContrastiveTrainingArguments

@@ -114,7 +114,7 @@ def a_finished_run(alone, name):
 def test_a_refused_run_keeps_the_checkpoints(start, alone):
     folder, log = a_finished_run(alone, "refused")
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    for option in ("--dataset_name=./missing.jsonl", "--learning_rat=1", "--text_column=txt", "--mlm_probability=0"):
+    for option in ("--dataset_name=./missing.jsonl", "--learning_rates=1", "--text_column=txt", "--mlm_probability=0"):
         refused, _ = start("refused", 0, "--overwrite_output_dir", option)
         finish_script(refused, log, code=2)
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before

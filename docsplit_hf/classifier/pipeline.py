@@ -369,9 +369,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Experts are the members of the ensemble that answers from now on. ``classifier``: the head, or a linear probe
         without one. ``neighbors``: nearest examples and documents. ``words``: naive Bayes. ``topics``: similarity to
         the centroid of each label's texts. ``vocabulary``: a linear probe of the words of the examples. ``names``:
-        similarity to the names of the labels. Labels of examples are propagated to documents, for neighbors, words and
-        topics to learn from. The weights are chosen by folds of the examples, and stored with them. It takes seconds
-        for some thousand documents, as none is embedded again.
+        similarity to the names of the labels. ``style``: a linear probe of lengths, punctuation, capitals and layout,
+        if a text has one label. Labels of examples are propagated to documents, for neighbors, words and topics to
+        learn from. The weights are chosen by folds of the examples, and stored with them. It takes seconds for some
+        thousand documents, as none is embedded again.
 
         Args:
             texts: Held-out texts to choose the weights on, instead of folds of the examples; required for a trained

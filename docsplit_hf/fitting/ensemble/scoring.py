@@ -64,6 +64,7 @@ class Scores:
     logits: np.ndarray  # (E, N, C), unweighted, over the labels that were fitted
     weights: np.ndarray  # (E,): of the logits
     words: sp.csr_matrix | None  # TF-IDF (N, V)
+    style: np.ndarray | None  # (N, S): how the texts are written; None if no expert reads it
     columns: np.ndarray  # (C,): numbers of the fitted labels among all labels
     vectors: np.ndarray  # (N, D + r)
     neighbor_label_proportions: np.ndarray  # (N, L)
@@ -113,6 +114,7 @@ def score_texts(
     if exclude_copies:  # rounded to the dtype of the keys, so that a text equals its stored key
         embeddings = embeddings.astype(experts.view.dtype, copy=False)
     words = ensemble.word_features(texts)
+    style = ensemble.style_features(texts)
     vectors = ensemble.document_vectors.join(embeddings, words)
     nearest = nearest_texts(experts.view, embeddings, passages, experts.places, exclude_copies, min_neighbors)
     columns = ensemble.label_columns(nearest.label_names)
@@ -126,6 +128,7 @@ def score_texts(
         vectors=vectors,
         whitened=ensemble.document_vectors.whitened(vectors),
         words=words,
+        style=style,
         neighbor_label_proportions=of_fitted_labels,
         head_logits=logits_of(head_logits, columns) if has_head else None,
         multi_label=ensemble.multi_label,
@@ -141,6 +144,7 @@ def score_texts(
         logits=logits,
         weights=weights,
         words=words,
+        style=style,
         columns=columns,
         vectors=vectors,
         neighbor_label_proportions=proportions,

@@ -91,12 +91,13 @@ def training_data(corpus, rows, targets, is_text=None, **others):
     )
 
 
-def features_of(words=None, neighbor_label_proportions=None, multi_label=False):
+def features_of(words=None, neighbor_label_proportions=None, multi_label=False, style=None):
     """Features of texts with all others missing."""
     return Features(
         vectors=None,
         whitened=None,
         words=words,
+        style=style,
         neighbor_label_proportions=neighbor_label_proportions,
         head_logits=None,
         multi_label=multi_label,

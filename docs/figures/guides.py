@@ -23,7 +23,7 @@ def few_labels_guide() -> Figures:
 
 
 def style() -> Figures:
-    """Return figures with and without the expert on style: of each set, and the means of sets whose labels are topics."""
+    """Return figures with and without the expert on style: of each set, and means of sets whose labels are topics."""
     keys = ["task", "per_label", "system"]
     topics = pd.DataFrame(content("few_labels/style_topics.jsonl")).groupby(keys)[["macro_f1", ERROR]].mean()
     others = pd.DataFrame(content("few_labels/style.jsonl")).groupby(keys)[["macro_f1", ERROR]].mean()

@@ -196,8 +196,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
               ``fit`` propagated to them, with ``label_probability``. With ``top_k``, each label has only the neighbors
               with that label.
             - ``explanation``: ``experts``, each expert's contribution to the log odds of the label versus the runner-up
-              (named in ``against``); and ``words``, the words that contribute most. For a label added after ``fit`` a
-              ``note`` instead.
+              (named in ``against``); ``words``, the words that contribute most; and ``style``, if how the text is
+              written speaks for the label. For a label added after ``fit`` a ``note`` instead.
             - ``novelty``: the fraction of held-out examples with a higher familiarity than the text: near 1 for a text
               of no known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
             - ``labels``, if texts may have several and experts were fitted: labels whose probability exceeds their
@@ -369,9 +369,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Experts are the members of the ensemble that answers from now on. ``classifier``: the head, or a linear probe
         without one. ``neighbors``: nearest examples and documents. ``words``: naive Bayes. ``topics``: similarity to
         the centroid of each label's texts. ``vocabulary``: a linear probe of the words of the examples. ``names``:
-        similarity to the names of the labels. Labels of examples are propagated to documents, for neighbors, words and
-        topics to learn from. The weights are chosen by folds of the examples, and stored with them. It takes seconds
-        for some thousand documents, as none is embedded again.
+        similarity to the names of the labels. ``style``: a linear probe of lengths, punctuation, capitals and layout,
+        if a text has one label. Labels of examples are propagated to documents, for neighbors, words and topics to
+        learn from. The weights are chosen by folds of the examples, and stored with them. It takes seconds for some
+        thousand documents, as none is embedded again.
 
         Args:
             texts: Held-out texts to choose the weights on, instead of folds of the examples; required for a trained

@@ -49,6 +49,7 @@ class Explanation(TypedDict, total=False):
     against: str | None  # the next best label; None if a text may have several
     experts: dict[str, float]  # contributions to the log odds, by expert
     words: list[WordWeight]
+    style: list[str]  # what speaks for the label in how the text is written
     note: str  # for a label added after fit, instead of contributions
     passage: TextSpan  # the passage of the text with the highest probability of the label
 

@@ -185,6 +185,8 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
             confidence += f" Not sure which one: perhaps {most_probable}, {percentage(probability)}."
     explanation = best.get("explanation", {})
     words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
+    if "style" in explanation:
+        confidence += f" How it is written: {', '.join(explanation['style'])}."
     passage = explanation.get("passage")
     is_part = passage is not None and passage["end"] - passage["start"] < len(text)
     return ShownAnswer(

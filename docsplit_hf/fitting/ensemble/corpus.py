@@ -17,6 +17,7 @@ from ...reading.versions import VersionPairs, groups_of_pairs, version_pairs
 from ...reading.words import number_words
 from ..texts_and_labels import joined_texts
 from .schema import UNIT_COMPONENTS, Array, Range
+from .style import style_of_texts
 from .tfidf import FEW_TEXTS, fit_words, times_transposed
 
 if TYPE_CHECKING:
@@ -233,6 +234,7 @@ class Corpus(NamedTuple):
     graph: sp.csr_array  # (N, N)
     text_numbers: np.ndarray  # int64 (N,): equal for equal texts
     versions: VersionPairs  # pairs of these numbers, of texts that share much
+    style: np.ndarray  # float32 (N, S): how each text is written
 
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
@@ -287,6 +289,7 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         graph=neighbor_graph(vectors),
         text_numbers=text_numbers,
         versions=versions,
+        style=style_of_texts(texts),
     )
 
 

@@ -92,6 +92,7 @@ class Features(NamedTuple):
     vectors: np.ndarray  # (N, D), of norm 1
     whitened: np.ndarray  # (N, D)
     words: sp.csr_matrix | None  # TF-IDF (N, V)
+    style: np.ndarray | None  # (N, S): how the texts are written; None if no expert reads it
     neighbor_label_proportions: np.ndarray  # (N, C): label proportions in the votes of the nearest neighbors
     head_logits: np.ndarray | None  # (N, C), of a trained classification head
     multi_label: bool
@@ -111,6 +112,8 @@ class Expert:
     needs_teacher: ClassVar[bool] = False  # requires a decision model's answers about documents
     uses_head: ClassVar[bool] = False  # returns the logits of a trained classification head, if there is one
     learns_from_documents: ClassVar[bool] = False  # is fitted again in each round of self-training
+    teaches: ClassVar[bool] = True  # takes part in the predictions that the experts learn from in self-training
+    reads_style: ClassVar[bool] = False  # requires the numbers of ``style.py``
     is_regression: ClassVar[bool] = False  # learns from the examples alone: replaces an ensemble that is worthless
     tunes_example_weight: ClassVar[bool] = False  # its likelihood on folds decides the weight of examples
     refines_propagated_labels: ClassVar[bool] = False  # its scores reweight the labels propagated to documents
@@ -167,6 +170,15 @@ class Expert:
         None if the logits are no sums over words.
         """
         return None
+
+    def described(
+        self, learned: Mapping[str, np.ndarray], style: np.ndarray, label: int, against: int | None
+    ) -> list[str]:
+        """Describe what speaks for a label in how a text is written, ``(S,)``; nothing if the expert does not read it.
+
+        The label is compared with ``against``; None: with all texts.
+        """
+        return []
 
     def word_regression(self, learned: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """Weights of ``fit_vocabulary``, if the expert has them; the baseline ``WORD_REGRESSION`` then reuses them."""

@@ -36,8 +36,8 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
 
     Returns:
         The next best label, ``against``; the contribution of each of the ``experts``, and of the label proportions
-        ("class proportions"), to the log odds of the two labels; and the ``words`` that contribute most. For a label
-        added after ``fit``, a ``note`` instead.
+        ("class proportions"), to the log odds of the two labels; the ``words`` that contribute most; and what speaks
+        for the label in how the text is written, ``style``. For a label added after ``fit``, a ``note`` instead.
     """
     places = np.flatnonzero(scored.columns == label)
     if not len(places):
@@ -50,11 +50,20 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
     contributions = dict(zip(ensemble.experts, log_odds.tolist(), strict=True))
     if against is not None and shift.any():
         contributions[CLASS_PROPORTIONS] = float(shift[column] - shift[against])
-    return Explanation(
+    explanation = Explanation(
         against=None if against is None else ensemble.labels[against],
         experts=contributions,
         words=_top_words(scored, ensemble, row, column, against),
     )
+    if scored.style is not None:
+        described: list[str] = []
+        for name, contribution in zip(ensemble.experts, log_odds, strict=True):
+            if contribution > 0:
+                learned = ensemble.learned.by_expert[name]
+                described += EXPERTS[name].described(learned, scored.style[row], column, against)
+        if described:
+            explanation["style"] = described
+    return explanation
 
 
 def _next_best(logits: np.ndarray, column: int) -> int:

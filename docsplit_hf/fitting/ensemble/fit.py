@@ -28,6 +28,7 @@ from .schema import (
     restored,
     saved_fields,
 )
+from .style import STYLE_NUMBERS, style_of_texts
 from .teacher_expert import ANSWERS as TEACHER_ANSWERS
 from .teacher_expert import SETTING as TEACHER_SETTING
 from .teacher_expert import TeacherSetting
@@ -76,6 +77,10 @@ class Ensemble:
     def word_features(self, texts: list[str]) -> sp.csr_matrix | None:
         """Words of texts, TF-IDF ``(N, V)``."""
         return None if self.vectorizer is None else self.vectorizer.transform(texts)
+
+    def style_features(self, texts: list[str]) -> np.ndarray | None:
+        """How texts are written, ``(N, S)``; None if no expert reads it."""
+        return style_of_texts(texts) if any(EXPERTS[name].reads_style for name in self.experts) else None
 
     def label_columns(self, label_names: Sequence[str]) -> np.ndarray:
         """Numbers of the fitted labels among all labels, ``(C,)``."""
@@ -195,6 +200,8 @@ def _check_arrays(state: FittedState, specs: Mapping[str, Array], embedding_dime
         "terms and bias": len(state.vocabulary) + 1,
         "embedding": embedding_dimensions,
         "latent words": len(arrays["components"]),
+        "style numbers": len(STYLE_NUMBERS),
+        "style numbers and bias": len(STYLE_NUMBERS) + 1,
         "vector": dimensions,
         "vector and bias": dimensions + 1,
         "texts": len(arrays["ids"]),

@@ -139,6 +139,7 @@ def scores_by_folds(
             vectors=corpus.vectors[rows[test]],
             whitened=corpus.whitened[rows[test]],
             words=None if words is None else words[test],
+            style=corpus.style[rows[test]],
             neighbor_label_proportions=label_proportions[test],
             head_logits=None,
             multi_label=data.multi_label,

@@ -12,6 +12,7 @@ from .expert import Expert, Features, TrainingData
 from .log_linear_pool import log_shift, pool, spread_of_scores
 from .neighbor_expert import Neighbors
 from .schema import UP_TO_ONE, Array, Range
+from .style_expert import Style
 from .teacher_expert import Teacher
 from .vector_experts import HeadOrProbe, Names, Topics, centers_of, fit_topics, in_batches
 from .word_experts import Vocabulary, Words
@@ -19,7 +20,7 @@ from .word_experts import Vocabulary, Words
 if TYPE_CHECKING:
     from .corpus import Corpus
 
-ALL_EXPERTS = (HeadOrProbe(), Words(), Neighbors(), Topics(), Vocabulary(), Names(), Teacher())
+ALL_EXPERTS = (HeadOrProbe(), Words(), Neighbors(), Topics(), Vocabulary(), Names(), Style(), Teacher())
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
 MIN_RELIABILITY = 0.5  # of names that refine propagated labels, and of a teacher that is used
 SELF_TRAINING_ROUNDS = 3
@@ -81,7 +82,7 @@ def fit_all(data: TrainingData, start: Start, are_known: bool = False) -> Learne
     propagated, soft_labels = start
     data = data._replace(soft_labels=propagated) if data.multi_label else _with_soft_labels(data, soft_labels)
     by_expert = {name: EXPERTS[name].fit(data) for name in experts}
-    teachers = [name for name in experts if not (EXPERTS[name].uses_head and data.has_head)]
+    teachers = [name for name in experts if EXPERTS[name].teaches and not (EXPERTS[name].uses_head and data.has_head)]
     if teachers and not data.multi_label and data.has_documents:
         trained = _self_train(data, soft_labels, propagated, by_expert, teachers)
         by_expert = trained.by_expert
@@ -150,6 +151,7 @@ def refine_labels(data: TrainingData, propagated: np.ndarray, expert: Expert) ->
         vectors=corpus.vectors,
         whitened=corpus.whitened,
         words=corpus.words,
+        style=corpus.style,
         neighbor_label_proportions=propagated,
         head_logits=None,
         multi_label=False,
@@ -175,6 +177,7 @@ def features_of_corpus(
         vectors=corpus.vectors[rows],
         whitened=corpus.whitened[rows],
         words=None if corpus.words is None else corpus.words[rows],
+        style=corpus.style[rows],
         neighbor_label_proportions=(graph @ soft_labels) / np.maximum(graph.sum(1), 1e-30)[:, None],
         head_logits=None,
         multi_label=multi_label,

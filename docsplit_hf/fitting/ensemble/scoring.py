@@ -64,6 +64,7 @@ class Scores:
     logits: np.ndarray  # (E, N, C), unweighted, over the labels that were fitted
     weights: np.ndarray  # (E,): of the logits
     words: sp.csr_matrix | None  # TF-IDF (N, V)
+    style: np.ndarray | None  # (N, S): how the texts are written; None if no expert reads it
     columns: np.ndarray  # (C,): numbers of the fitted labels among all labels
     vectors: np.ndarray  # (N, D + r)
     neighbor_label_proportions: np.ndarray  # (N, L)
@@ -110,20 +111,24 @@ def score_texts(
         the others share the rest.
     """
     words = experts.ensemble.word_features(texts)
-    return score_words(experts, embeddings, words, head_logits, passages, exclude_copies, with_closeness, min_neighbors)
+    style = experts.ensemble.style_features(texts)
+    return score_features(
+        experts, embeddings, words, style, head_logits, passages, exclude_copies, with_closeness, min_neighbors
+    )
 
 
-def score_words(
+def score_features(
     experts: PreparedExperts,
     embeddings: np.ndarray,
     words: sp.csr_matrix | None,
+    style: np.ndarray | None,
     head_logits: np.ndarray | None,
     passages: Passages | None = None,
     exclude_copies: bool = False,
     with_closeness: bool = False,
     min_neighbors: int = 0,
 ) -> Scores:
-    """Score N texts by their words, TF-IDF ``(N, V)``, as ``score_texts`` does."""
+    """Score N texts by their words, TF-IDF ``(N, V)``, and their style ``(N, S)``, as ``score_texts`` does."""
     ensemble = experts.ensemble
     if exclude_copies:  # rounded to the dtype of the keys, so that a text equals its stored key
         embeddings = embeddings.astype(experts.view.dtype, copy=False)
@@ -140,6 +145,7 @@ def score_words(
         vectors=vectors,
         whitened=ensemble.document_vectors.whitened(vectors),
         words=words,
+        style=style,
         neighbor_label_proportions=of_fitted_labels,
         head_logits=logits_of(head_logits, columns) if has_head else None,
         multi_label=ensemble.multi_label,
@@ -155,6 +161,7 @@ def score_words(
         logits=logits,
         weights=weights,
         words=words,
+        style=style,
         columns=columns,
         vectors=vectors,
         neighbor_label_proportions=proportions,

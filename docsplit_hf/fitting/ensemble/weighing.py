@@ -27,7 +27,7 @@ from .log_linear_pool import (
 from .neighbor_expert import places_of_documents
 from .prior_sharpness import Evidence, learned_sharpness, prior_sharpness, robust_spreads
 from .registry import EXPERTS, features_of_corpus, prior_weights, score_all
-from .scoring import PreparedExperts, score_words
+from .scoring import PreparedExperts, score_features
 
 if TYPE_CHECKING:
     from .corpus import Corpus
@@ -236,10 +236,11 @@ def out_of_scope_fraction(problem: Problem, ensemble: Ensemble, scores: HeldOutS
     rows = rows[places.of_all[rows] >= 0]
     sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLED_DOCUMENTS])
     rows = rows[sampled]
-    scored = score_words(
+    scored = score_features(
         PreparedExperts(snapshot, weighted, places),
         documents.keys[rows],
         None if corpus.words is None else corpus.words[places.of_all[rows]],
+        corpus.style[places.of_all[rows]],
         None,
         passages=take_passages(documents.passages, rows),
         exclude_copies=True,

@@ -13,6 +13,7 @@ NAMES = ["fruit", "mineral", "predator"]
 OWN = [["apple", "pear", "juice", "ripe"], ["iron", "stone", "mine", "ore"], ["fox", "wolf", "den", "tail"]]
 COMMON = "the a of in with and for one two many".split()
 DIMENSION = 16
+ABOUT_CONTENT = ["classifier", "words", "neighbors", "topics", "vocabulary"]  # experts; not how texts are written
 
 
 def make_texts(labels, seed=0):
@@ -91,12 +92,13 @@ def training_data(corpus, rows, targets, is_text=None, **others):
     )
 
 
-def features_of(words=None, neighbor_label_proportions=None, multi_label=False):
+def features_of(words=None, neighbor_label_proportions=None, multi_label=False, style=None):
     """Features of texts with all others missing."""
     return Features(
         vectors=None,
         whitened=None,
         words=words,
+        style=style,
         neighbor_label_proportions=neighbor_label_proportions,
         head_logits=None,
         multi_label=multi_label,

@@ -46,9 +46,9 @@ def test_answers_are_distributions_and_right(kind, stores):
 
 def test_experts_are_chosen_by_their_requirements(stores):
     experts = {kind: list(store.fitted.settings["weights"]) for kind, store in stores.items()}
-    everything = ["classifier", "words", "neighbors", "topics", "vocabulary"]
+    everything = ["classifier", "words", "neighbors", "topics", "vocabulary", "style"]
     assert experts["one label"] == experts["pairs"] == experts["no documents"] == everything
-    assert experts["several labels"] == [name for name in everything if name != "topics"]
+    assert experts["several labels"] == ["classifier", "words", "neighbors", "vocabulary"]
     assert experts["no texts"] == ["classifier", "neighbors", "topics"]
 
 
@@ -62,7 +62,7 @@ def test_probabilities_are_the_pool_of_the_weighted_scores(kind, stores):
     )
 
 
-@pytest.mark.parametrize("name", ["classifier", "words", "neighbors", "topics", "vocabulary"])
+@pytest.mark.parametrize("name", ["classifier", "words", "neighbors", "topics", "vocabulary", "style"])
 def test_a_single_expert_gives_the_softmax_of_its_logits(name):
     store = fitted_store(experts=[name])
     answers = score(store)
@@ -80,7 +80,7 @@ SAVED_SETTINGS = set(
 SAVED_ARRAYS = set(
     "mean components whitening soft_labels shift proportions ids idf proportion_draws held_out_ids "
     "held_out_probabilities held_out_labels held_out_familiarity held_out_is_counted classifier.probe words.weights "
-    "topics.centers vocabulary.weights".split()
+    "topics.centers vocabulary.weights style.mean style.deviation style.probe".split()
 )
 
 
@@ -91,7 +91,8 @@ def test_saved_names_are_those_of_the_fields(stores):
     assert of_several_labels.settings.keys() == SAVED_SETTINGS
     assert state.settings["document_vote"] == 1 / DEFAULT_EXAMPLE_WEIGHT
     assert of_several_labels.settings["document_vote"] == 1
-    assert of_several_labels.arrays.keys() == SAVED_ARRAYS - {"topics.centers"}
+    of_one_label = {"topics.centers", "style.mean", "style.deviation", "style.probe"}
+    assert of_several_labels.arrays.keys() == SAVED_ARRAYS - of_one_label
 
 
 @pytest.mark.parametrize("kind", KINDS)

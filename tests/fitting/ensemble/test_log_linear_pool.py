@@ -20,7 +20,7 @@ from docsplit_hf.fitting.ensemble.log_linear_pool import (
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 
-from .stores import NAMES, make_keys, make_store, make_texts, score
+from .stores import ABOUT_CONTENT, NAMES, make_keys, make_store, make_texts, score
 
 TARGETS = np.eye(2)[[0, 0, 0, 1]]
 UNEQUAL = np.repeat([0, 1, 2], [240, 45, 15])
@@ -52,7 +52,7 @@ def test_unbalanced_examples_are_not_shifted_by_an_estimate():
 
 def test_the_proportions_of_the_documents_are_found_printed_and_used():
     store = unequal_store()
-    fitted = fit_experts(Problem(store.snapshot), show_progress=False)
+    fitted = fit_experts(Problem(store.snapshot, ABOUT_CONTENT), show_progress=False)
     found = fitted.report.proportions
     assert found["fruit"] > 0.45 and found["predator"] < 0.3 and sum(found.values()) == pytest.approx(1, abs=1e-5)
     assert f"All texts, estimated: {found['fruit']:.0%} fruit" in str(fitted.report)

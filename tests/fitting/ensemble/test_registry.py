@@ -39,7 +39,7 @@ def test_a_new_expert_is_fitted_saved_and_explained(monkeypatch, tmp_path):
     store.save_pretrained(tmp_path)
     answers = score(store)
     again = score(KNNDatastore.from_pretrained(tmp_path))
-    assert np.array_equal(answers.probabilities, again.probabilities) and len(answers.weighted_logits) == 6
+    assert np.array_equal(answers.probabilities, again.probabilities) and len(answers.weighted_logits) == 7
     assert explain(answers, prepare_experts(store.snapshot).ensemble, 0, 0)["experts"][NearestMean.name] != 0
     alone = fitted_store(experts=[NearestMean.name])
     assert (score(alone).probabilities.argmax(1) == make_queries()[0]).mean() > 0.8

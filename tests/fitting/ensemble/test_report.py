@@ -9,11 +9,11 @@ from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
 from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, at_chance, largest_class
 
-from .stores import NAMES, make_keys, make_queries, make_store, make_texts
+from .stores import ABOUT_CONTENT, NAMES, make_keys, make_queries, make_store, make_texts
 
 
-def fit(store, held_out=None):
-    settings = fit_experts(Problem(store.snapshot, held_out=held_out), show_progress=False)
+def fit(store, held_out=None, experts=None):
+    settings = fit_experts(Problem(store.snapshot, experts, held_out), show_progress=False)
     return settings, {record["expert"]: record for record in settings.report.measured}
 
 
@@ -59,7 +59,7 @@ def test_the_largest_class_of_multi_label_examples_is_the_most_frequent_set():
 
 
 def test_an_accuracy_at_chance_is_reported_in_a_sentence():
-    settings, found = fit(random_labels())
+    settings, found = fit(random_labels(), experts=ABOUT_CONTENT)
     report = str(settings.report)
     assert abs(found["ensemble"]["accuracy"] - 0.5) < 0.1
     assert "Not reliably better than always the largest class: " in report and "124 texts. Nothing shows yet" in report

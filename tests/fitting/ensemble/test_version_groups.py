@@ -20,7 +20,7 @@ from docsplit_hf.fitting.ensemble.version_groups import (
 )
 from docsplit_hf.reading.versions import VersionPairs
 
-from .stores import training_data
+from .stores import ABOUT_CONTENT, training_data
 
 NAMES = ["original", "amended"]
 SIGN = {0: "hereby", 1: "whereas"}  # the word that shows the label
@@ -58,7 +58,7 @@ def test_words_count_as_much_as_the_classifier_if_most_texts_are_versions():
 
 
 def report_of(store):
-    return fit_experts(Problem(store.snapshot), show_progress=False).report
+    return fit_experts(Problem(store.snapshot, ABOUT_CONTENT), show_progress=False).report
 
 
 def without_versions(monkeypatch):

@@ -9,24 +9,15 @@ from typing import NamedTuple
 
 import torch
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from ..training.distributed import gather, gather_with_gradient, process_index
+from .info_nce_by_blocks import InfoNCE, info_nce_by_blocks
 
 SIMILARITIES = ("cosine", "dot")
-# At most BLOCK_SIZE**2 similarities are computed at once: 16 MiB in float32, and several times that for masks and
-# gradients. The whole matrix of 32,768 documents would take about 20 GiB.
+# At most BLOCK_SIZE**2 similarities, 16 MiB in float32, are computed as one matrix, and more in blocks of this size: in
+# smaller blocks, a GPU waits for the calls. One matrix needs several times its size for masks, logits and gradients, at
+# 32,768 documents about 20 GiB. torch's checkpointing of blocks took more memory on a CPU than one matrix.
 BLOCK_SIZE = 2048
-
-
-class InfoNCE(NamedTuple):
-    """A contrastive loss and its statistics, with one value for each anchor, ``(A,)``."""
-
-    loss: torch.Tensor  # to be averaged over the anchors
-    correct: torch.Tensor  # 1 if the positive is the most similar of all candidates, else 0
-    positive_similarity: torch.Tensor
-    negative_similarity: torch.Tensor  # the mean; 0 without negatives
-    negatives: torch.Tensor  # the number of negatives
 
 
 class Candidates(NamedTuple):
@@ -66,43 +57,35 @@ def info_nce(
             f"The positives of {len(anchors)} anchors begin at row {first_positive}, but there are {len(candidates)} "
             "candidates: give a candidate for each anchor."
         )
-    anchor_count = max(BLOCK_SIZE**2 // len(candidates), 1)
-    blocks = []
+    by_blocks = len(anchors) * len(candidates) > BLOCK_SIZE**2
     with torch.autocast(anchors.device.type, enabled=False):
         anchors = comparable(anchors, similarity)
         candidates = comparable(candidates, similarity)
-        if anchor_count >= len(anchors):
-            return _info_nce_of_block(anchors, candidates, temperature, first_positive, anchor_ids, candidate_ids)
-        for number, block in enumerate(anchors.split(anchor_count)):
-            start = number * anchor_count
-            # Its similarities are not kept, but computed again in the backward pass.
-            result = checkpoint(
-                _info_nce_of_block,
-                block,
+        if by_blocks:
+            return info_nce_by_blocks(
+                anchors,
                 candidates,
                 temperature,
-                first_positive + start,
-                None if anchor_ids is None else anchor_ids[start : start + anchor_count],
-                candidate_ids,
-                use_reentrant=False,
-                preserve_rng_state=False,
+                first_positive=first_positive,
+                anchor_ids=anchor_ids,
+                candidate_ids=candidate_ids,
+                block_size=BLOCK_SIZE,
             )
-            blocks.append(result)
-    return InfoNCE._make(map(torch.cat, zip(*blocks, strict=True)))
+        similarities = anchors @ candidates.T  # (A, C)
+    return _info_nce_of_matrix(similarities, temperature, first_positive, anchor_ids, candidate_ids)
 
 
-def _info_nce_of_block(
-    anchors: torch.Tensor,
-    candidates: torch.Tensor,
+def _info_nce_of_matrix(
+    similarities: torch.Tensor,
     temperature: float,
     first_positive: int,
     anchor_ids: torch.Tensor | None,
     candidate_ids: torch.Tensor | None,
 ) -> InfoNCE:
-    """InfoNCE of some anchors against all candidates, by the matrix of their similarities."""
-    similarities = anchors @ candidates.T  # (A, C)
-    targets = torch.arange(len(anchors), device=anchors.device) + first_positive  # (A,)
-    is_positive = targets[:, None] == torch.arange(len(candidates), device=anchors.device)
+    """InfoNCE of the similarities of all anchors and all candidates, ``(A, C)``."""
+    anchor_count, candidate_count = similarities.shape
+    targets = torch.arange(anchor_count, device=similarities.device) + first_positive  # (A,)
+    is_positive = targets[:, None] == torch.arange(candidate_count, device=similarities.device)
     is_negative = ~is_positive
     if anchor_ids is not None:
         is_negative &= anchor_ids[:, None] != candidate_ids[None]

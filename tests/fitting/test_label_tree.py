@@ -216,7 +216,7 @@ def fitted(untrained_of_module, texts):
 def test_a_text_gets_the_deepest_node_that_is_promised(fitted, texts):
     plain = fitted(texts)
     levels = set()
-    for error in (0.01, 0.2, 0.5, 0.95):
+    for error in (0.01, 0.2, 0.5, 0.99):
         thresholds = fitted._experts.fitted.guarantees.level_thresholds(error)
         for answer, before in zip(fitted(texts, reject=error, return_novelty=True), plain, strict=True):
             parent, label = answer["path"]

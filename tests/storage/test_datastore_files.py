@@ -305,6 +305,7 @@ def test_inconsistent_keys_are_refused(change, message, tmp_path):
 
 
 def bfloat16_file(path):
+    """NumPy reads it only where ml_dtypes is installed."""
     header = b'{"keys":{"dtype":"BF16","shape":[6,4],"data_offsets":[0,48]}}'
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(48))
 
@@ -319,7 +320,7 @@ def huge_file(path):
 def test_a_file_of_another_format_is_refused(role, write, tmp_path):
     write_datastore(tmp_path, make_snapshot(whole=True))
     exchange(tmp_path, role, write)
-    with pytest.raises(DatastoreError, match=f"{role}-.* (is no|holds (keys|.'keys':))"):
+    with pytest.raises(DatastoreError, match=f"{role}-.* (is no|holds (keys|.'keys':)|found 'keys' of bfloat16|is bfloat16)"):
         read_datastore(tmp_path)
 
 

@@ -1,6 +1,6 @@
-"""InfoNCE of a few anchors at a time equals that of the whole matrix, and its memory does not grow with the matrix."""
+"""InfoNCE by blocks equals InfoNCE of the whole matrix, and its memory does not grow with the matrix."""
 
-from unittest import mock
+import math
 
 import pytest
 import torch
@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from docsplit_hf.pretraining import info_nce as module
-from docsplit_hf.pretraining.info_nce import InfoNCE, in_batch_info_nce, info_nce
-
-
-def in_blocks(size, *given, **named):
-    """InfoNCE with at most ``size ** 2`` similarities at once."""
-    with mock.patch.object(module, "BLOCK_SIZE", size):
-        return info_nce(*given, **named)
+from docsplit_hf.pretraining.info_nce import InfoNCE, comparable, in_batch_info_nce, info_nce
+from docsplit_hf.pretraining.info_nce_by_blocks import info_nce_by_blocks
 
 
 def random_embeddings(count, dimension, seed, dtype=torch.float64):
@@ -55,10 +50,17 @@ def test_blocks_equal_the_whole_matrix(
     if documents is not None:
         candidate_ids = torch.randint(documents, (len(candidates),), generator=torch.Generator().manual_seed(seed))
         anchor_ids = candidate_ids[before : before + anchor_count]
-    given = (anchors, candidates, temperature, before, anchor_ids, candidate_ids, similarity)
-    whole = info_nce(*given)
-    blocks = in_blocks(block_size, *given)
+    whole = info_nce(anchors, candidates, temperature, before, anchor_ids, candidate_ids, similarity)
     assert whole.loss.dtype == torch.float64
+    blocks = info_nce_by_blocks(
+        comparable(anchors, similarity),
+        comparable(candidates, similarity),
+        temperature,
+        first_positive=before,
+        anchor_ids=anchor_ids,
+        candidate_ids=candidate_ids,
+        block_size=block_size,
+    )
     assert_equal(blocks, whole, (anchors, candidates))
 
 
@@ -75,8 +77,21 @@ def test_the_loss_of_a_batch_is_computed_by_blocks_beyond_a_size(monkeypatch, vi
     whole = contrast()
     monkeypatch.setattr(module, "BLOCK_SIZE", 4)
     blocks = contrast()
+    assert "_InfoNCEByBlocks" in str(graph_of(blocks.loss)) and "_InfoNCEByBlocks" not in str(graph_of(whole.loss))
     assert_equal(blocks, whole, (embeddings,))
     assert whole.negatives.tolist() == [8, 10, 10, 10, 8, 10, 9, 10, 10, 9, 8]
+
+
+def graph_of(tensor):
+    """The names of the functions that computed a tensor."""
+    names = set()
+    left = [tensor.grad_fn]
+    while left:
+        function = left.pop()
+        if function is not None:
+            names.add(function.name())
+            left += [earlier for earlier, _ in function.next_functions]
+    return names
 
 
 def test_processes_with_a_part_of_the_anchors_each_add_up_to_the_whole_batch():
@@ -87,22 +102,54 @@ def test_processes_with_a_part_of_the_anchors_each_add_up_to_the_whole_batch():
     whole = info_nce(anchors, candidates, 0.3, 0, ids, ids, similarity="dot")
 
     def part(rows):
-        return in_blocks(3, anchors[rows], candidates, 0.3, rows.start, ids[rows], ids, similarity="dot")
+        return info_nce_by_blocks(anchors[rows], candidates, 0.3, rows.start, ids[rows], ids, block_size=3)
 
     of_both = zip(part(slice(0, 5)), part(slice(5, 10)), strict=True)
     joined = InfoNCE._make(torch.cat(values) for values in of_both)
     assert_equal(joined, whole, (anchors, candidates))
 
 
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_gradients_are_those_of_finite_differences(with_ids):
+    anchors = random_embeddings(5, 3, seed=0)
+    candidates = random_embeddings(8, 3, seed=1)
+    ids = torch.tensor([1, 2, 3, 4, 5, 2, 7, 4]) if with_ids else None
+
+    def loss(anchors, candidates):
+        anchor_ids = ids[2:7] if with_ids else None
+        return info_nce_by_blocks(anchors, candidates, 0.5, 2, anchor_ids, ids, block_size=3).loss
+
+    assert torch.autograd.gradcheck(loss, (anchors, candidates))
+    assert torch.autograd.gradcheck(lambda anchors: loss(anchors, candidates.detach()), (anchors,))
+    assert torch.autograd.gradcheck(lambda candidates: loss(anchors.detach(), candidates), (candidates,))
+
+
+def test_orthogonal_documents_give_the_closed_form():
+    embeddings = torch.eye(7)
+    result = info_nce_by_blocks(embeddings, embeddings, temperature=0.5, block_size=3)
+    assert result.loss == pytest.approx([math.log(1 + 6 * math.exp(-2))] * 7, abs=1e-6)
+    assert (result.correct == 1).all() and (result.positive_similarity == 1).all()
+    assert (result.negative_similarity == 0).all() and (result.negatives == 6).all()
+
+
 def test_with_duplicates_only_loss_and_gradients_are_0():
     anchors = random_embeddings(7, 4, seed=0, dtype=torch.float32)
     candidates = random_embeddings(7, 4, seed=1, dtype=torch.float32)
     ids = torch.zeros(7, dtype=torch.int64)
-    result = in_blocks(2, anchors, candidates, 0.05, 0, ids, ids)
+    result = info_nce_by_blocks(anchors, candidates, 0.05, 0, ids, ids, block_size=2)
     result.loss.sum().backward()
     assert (result.loss == 0).all() and (result.correct == 1).all()
     assert (result.negatives == 0).all() and (result.negative_similarity == 0).all()
     assert (anchors.grad == 0).all() and (candidates.grad == 0).all()
+
+
+@pytest.mark.parametrize("block_size", range(1, 8))
+def test_of_equal_candidates_the_first_counts_as_most_similar(block_size):
+    """Anchors 2, 3 and 4 have equal positives: only that of anchor 2 is the most similar, as for argmax."""
+    candidates = torch.eye(6)
+    candidates[3:5] = candidates[2]
+    result = info_nce_by_blocks(candidates, candidates, 0.5, block_size=block_size)
+    assert result.correct.tolist() == [1, 1, 1, 0, 0, 1] == info_nce(candidates, candidates, 0.5).correct.tolist()
 
 
 @pytest.mark.parametrize("scale", [0.01, 1, 100])
@@ -118,19 +165,19 @@ def test_float32_is_as_exact_as_the_whole_matrix(scale):
 
     exact = gradient(info_nce(anchors, candidates, similarity="dot").loss, candidates)
     whole = gradient(info_nce(anchors.float(), single, similarity="dot").loss, single)
-    blocks = gradient(in_blocks(37, anchors.float(), single, similarity="dot").loss, single)
+    blocks = gradient(info_nce_by_blocks(anchors.float(), single, 0.05, block_size=37).loss, single)
     assert (exact.abs().amax() > 1e-3 * scale) and (blocks - exact).abs().max() <= 1.5 * (whole - exact).abs().max()
 
 
 def test_autocast_and_low_precision_change_nothing(monkeypatch):
-    """Neither in the forward pass nor when blocks are computed again."""
+    """Neither in the forward pass nor in the backward pass."""
     embeddings = random_embeddings(40, 64, seed=0, dtype=torch.bfloat16)
     monkeypatch.setattr(module, "BLOCK_SIZE", 7)
 
     def loss_and_gradient(embeddings, enabled):
         with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
             loss = info_nce(*embeddings.chunk(2)).loss
-        return loss, torch.autograd.grad(loss.mean(), embeddings)[0]  # outside, as in training
+            return loss, torch.autograd.grad(loss.mean(), embeddings)[0]
 
     loss, gradient = loss_and_gradient(embeddings, enabled=True)
     expected, expected_gradient = loss_and_gradient(embeddings.detach().float().requires_grad_(), enabled=False)

@@ -69,7 +69,7 @@ SEARCHED = {
     "LoRA": "pretraining",
     "resume": "pretraining",
     "batch size": "performance",
-    "ONNX": "performance",
+    "ONNX": "requirements",
     "max_passages": "long_documents",
     "Milvus": "remote_datastore",
     "SetFit": "coming_from_setfit",

@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from unittest import mock
 
 from transformers import HfArgumentParser
 
@@ -10,11 +11,13 @@ from docsplit_hf.apps.cli import demo, evaluate_arguments, pretrain_arguments, s
 from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.embed_corpus import CorpusArguments
 from docsplit_hf.apps.cli.encoder_arguments import EncoderArguments
+from docsplit_hf.apps.cli.export import ExportArguments
 from docsplit_hf.apps.cli.old_classify import OPTIONS, new_commands
 from docsplit_hf.apps.cli.suggest import SuggestionArguments
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.runner import PROTOCOLS
+from docsplit_hf.pretraining.objectives import OBJECTIVES
 from experiments import papers
 from experiments.baselines.objectives import register
 from experiments.papers_arguments import PaperArguments
@@ -26,6 +29,7 @@ OTHERS = {
     "embed-corpus": (CorpusArguments, EncoderArguments),
     "suggest": (SuggestionArguments,),
     "undo": (UndoArguments,),
+    "export": (ExportArguments,),
 }
 
 
@@ -61,6 +65,11 @@ def launched(command):
 
 def parse(command):
     """Parse and check the arguments of a command; return them as dataclasses."""
+    with mock.patch.dict(OBJECTIVES):  # baselines are registered for this command alone
+        return _parsed(command)
+
+
+def _parsed(command):
     if command[:3] == ["python", "-m", "experiments"]:
         parsed = HfArgumentParser((PaperArguments, PaperSettings)).parse_args_into_dataclasses(command[3:])
         check_protocols(parsed[0].protocol, papers.PROTOCOLS)
@@ -77,7 +86,7 @@ def parse(command):
     name, arguments = command[1], [word for word in command[2:] if word != "--json"]  # run_script takes it out
     if name == "demo":
         return demo.make_parser().parse_args(arguments)
-    if name == "undo":
+    if name in ("export", "undo"):
         arguments = ["--folder", *arguments]
     if name == "suggest":
         arguments = ["--model_name_or_path", *arguments]

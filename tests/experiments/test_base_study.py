@@ -4,6 +4,7 @@ import math
 import multiprocessing
 import shutil
 from concurrent.futures import ProcessPoolExecutor
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import run_protocols
 from docsplit_hf.evaluation.tasks import ClassificationTask
+from docsplit_hf.pretraining.objectives import OBJECTIVES
+from experiments.baselines.objectives import BASELINES
 from experiments.study import base_evaluation, base_report, base_start, base_study
 from experiments.study.base_records import RECORDS, WORD_COUNTS, read_records
 from experiments.study.base_runs import BASE, FIRST_METHODS, TINY, planned_runs, run_options, tokens_per_document
@@ -28,7 +31,8 @@ LENGTH = 128
 def parsed(run):
     """The arguments of data and of training, as docsplit pretrain reads the options of a run."""
     options = run_options(run, BASE, LENGTH) | {"dataset_name": "articles.jsonl", "model_name_or_path": "start"}
-    _, (_, data, arguments) = parse_command_line("", as_arguments(options))
+    with mock.patch.dict(OBJECTIVES, BASELINES):
+        _, (_, data, arguments) = parse_command_line("", as_arguments(options))
     return data, arguments
 
 

@@ -320,7 +320,9 @@ def huge_file(path):
 def test_a_file_of_another_format_is_refused(role, write, tmp_path):
     write_datastore(tmp_path, make_snapshot(whole=True))
     exchange(tmp_path, role, write)
-    with pytest.raises(DatastoreError, match=f"{role}-.* (is no|holds (keys|.'keys':)|found 'keys' of bfloat16|is bfloat16)"):
+    with pytest.raises(
+        DatastoreError, match=f"{role}-.* (is no|holds (keys|.'keys':)|found 'keys' of bfloat16|is bfloat16)"
+    ):
         read_datastore(tmp_path)
 
 

@@ -37,7 +37,8 @@ class Classifier:
         trust: Whether to open a graph that somebody else exported. It reaches a parser in native code.
 
     Raises:
-        FileNotFoundError: If the folder has no exported model.
+        FileNotFoundError: If there is no such folder, or no exported model in it.
+        ModuleNotFoundError: If ONNX Runtime is not installed.
         ValueError: If the graph was changed, is of another encoder, or was exported by somebody else.
 
     Example:

@@ -153,6 +153,15 @@ def test_graphs_of_others_and_changed_ones_are_refused(fitted, cache, tmp_path, 
             Classifier(tmp_path, trust=True)
 
 
+def test_missing_folders_and_libraries_are_named(folder, tmp_path, monkeypatch):
+    (tmp_path / "contracts").mkdir()
+    with pytest.raises(FileNotFoundError, match="Did you mean .*contracts"):
+        Classifier(tmp_path / "contrats")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ModuleNotFoundError, match=r"needs onnxruntime: pip install -e .*onnx"):
+        Classifier(folder)
+
+
 def test_what_an_export_fixed_cannot_be_chosen(folder):
     classify = Classifier(folder)
     with pytest.raises(TypeError, match="max_length was fixed when the classifier was exported"):

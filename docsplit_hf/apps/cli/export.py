@@ -29,8 +29,7 @@ class ExportArguments:
     )
     precision: str = HfArg(
         default="float32",
-        help="float32: the answers of torch. int8: a quarter of the size and about twice as fast, with answers that "
-        "differ slightly.",
+        help="float32: the answers of torch. int8: a quarter of the size, with answers that differ slightly.",
         metadata={"choices": list(PRECISIONS)},
     )
 

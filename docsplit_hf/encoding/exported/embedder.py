@@ -13,6 +13,8 @@ from ...arrays.predictions import Predictions
 from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_file
 from ...cores import core_count
+from ...extras import install_line
+from ...reading.source import refuse_mistyped_path
 from ...reading.text_warnings import unlogged, warn_of_unfamiliar_texts
 from ...reading.tokenization import check_texts, token_ids
 from ...storage.classifier_folder import CONFIG
@@ -53,16 +55,20 @@ class ExportedEmbedder:
         trust: Whether to open a graph that somebody else exported: it reaches a parser in native code.
 
     Raises:
-        FileNotFoundError: If there is no exported model.
+        FileNotFoundError: If there is no such folder, or no exported model in it.
+        ModuleNotFoundError: If ONNX Runtime is not installed.
         ValueError: If its graph was changed, or exported by somebody else.
     """
 
     def __init__(self, folder: Path, trust: bool = False) -> None:
-        import onnxruntime
-
         graph = folder / FOLDER / GRAPH
         if not graph.is_file():
+            refuse_mistyped_path(str(folder))
             raise FileNotFoundError(f"{folder} has no exported model: run docsplit export {folder}.")
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise ModuleNotFoundError(f"An exported classifier needs onnxruntime: {install_line('onnx')}.") from error
         self.described = ExportedModel.read(folder / FOLDER)
         if encoder_files(folder) != self.described.saved_with:
             raise ValueError(f"{folder} has another encoder than was exported: run docsplit export {folder} again.")

@@ -16,6 +16,7 @@ from torch import nn
 
 from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_file
+from ...extras import check_extra
 from ...reading.characters import replace_lone_surrogates
 from ...storage.inside_folder import refuse_links
 from ..backends.openvino.export import input_names
@@ -69,6 +70,7 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
     """
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, got {precision!r}.")
+    check_extra("onnx", "An export")
     config = embedder.model.config
     if embedder.long_documents == "late":
         raise ValueError("long_documents='late' reads states of tokens, which an exported model lacks: use 'passages'.")
@@ -118,7 +120,8 @@ def _write_graph(
     ids = torch.arange(18).view(2, 9) % 7 + 1
     mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
     example = tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
-    model = embedder.model.eval().cpu()
+    model = embedder.model.eval()
+    example = tuple(values.to(model.device) for values in example)
     graph = _Graph(model, names, settings.first_pooled).eval()
     outputs = ["retrieval_embeddings", "logits"] if model.config.num_labels else ["retrieval_embeddings"]
     axes = {name: {0: "texts", 1: "tokens"} for name in names} | {name: {0: "texts"} for name in outputs}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from .call_options import READING_OPTIONS, checked_options
 from .file_inputs import raise_if_unreadable
 
 if TYPE_CHECKING:
-    from ..arrays.predictions import Predictions
     from ..arrays.snapshot import Snapshot
     from ..arrays.store import View
     from ..fitting.ensemble.scoring import PreparedExperts
@@ -93,7 +91,7 @@ class Classifier:
         answering = Answering(
             open_store=lambda: _OneState(self._snapshot),
             prepare_experts=self._experts_of,
-            embed=self._embed,
+            embed=self._embedder.embed,
             vote=self._vote,
             options=checked,
         )
@@ -105,9 +103,6 @@ class Classifier:
 
     def _experts_of(self, _: View) -> PreparedExperts | None:
         return self._experts
-
-    def _embed(self, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Predictions:
-        return self._embedder.embed(texts, text_pairs)
 
 
 class _OneState:

@@ -15,8 +15,8 @@ import torch
 
 from ..encoding.backends.registry import BackendOptions
 from ..encoding.checkpoints.checkpoint import find_checkpoint, load_tokenizer
-from ..encoding.checkpoints.fingerprint import make_probe, probe_length
-from ..encoding.chunking import SINGLE_VECTOR, check_strategy
+from ..encoding.checkpoints.fingerprint import make_probe
+from ..encoding.chunking import SINGLE_VECTOR, check_strategy, probe_length
 from ..encoding.document_encoder import DocumentEncoder
 from ..extras import check_extra
 from ..reading.characters import replace_lone_surrogates

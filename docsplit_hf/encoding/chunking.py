@@ -45,6 +45,8 @@ SINGLE_CHUNK = ("first", "head_tail")
 HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
 WINDOWS_AT_ONCE = 4  # of a long text that are tokenized together: others wait for the tokenizer, or only few are read
 LATE_PASSAGE_LENGTH = 256  # tokens; the default of late chunking
+# Tokens of a probe without the prompt: so short that all settings for long texts give the same embeddings.
+PROBE_LENGTH = 16
 TRIAL_WORD = "the"  # a text to try a prompt with
 ADVICE_WHOLE = "long_documents='whole' reads all of them."
 ADVICE_ALL_PASSAGES = "Without max_passages all of each text is read."
@@ -155,6 +157,11 @@ def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVE
     if name in SEVERAL_VECTORS:
         known += f" ({name!r} gives a text several embeddings: use encode_passages)"
     raise ValueError(f"long_documents must be one of {known}, got {name!r}.")
+
+
+def probe_length(tokenizer: PreTrainedTokenizerBase, prompt: str) -> int:
+    """The longest input of a probe, in tokens."""
+    return PROBE_LENGTH + len(token_ids(tokenizer, [prompt])[0])
 
 
 def read_chunks(

@@ -15,9 +15,9 @@ from ..arrays.predictions import Predictions
 from ..reading.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
 from .backends.registry import BackendOptions, use_backend
-from .checkpoints.fingerprint import make_probe, probe_length
+from .checkpoints.fingerprint import make_probe
 from .chunk_outputs import EmbeddedChunks
-from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks, read_pair_chunks
+from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, probe_length, read_chunks, read_pair_chunks
 from .embed_chunks import embed_chunks
 from .embedding_options import EmbeddingOptions
 from .portable.modeling_knn_classifier import KNNClassifier

@@ -14,10 +14,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_parts
-from ...reading.tokenization import token_ids
 from ..portable.run_encoder import engine_of, without_engine
 
-PROBE_LENGTH = 16  # tokens without the prompt; so short that all settings for long texts give the same embeddings
 # Raise it when docsplit_hf computes other embeddings from the same encoder, so that cached ones are not used.
 VERSION = 1
 # Settings about a model's origin or its files, which do not change its embeddings.
@@ -46,11 +44,6 @@ def _weights_content(module: nn.Module) -> Iterator[bytes | np.ndarray]:
     for name, tensor in sorted(module.state_dict().items()):
         yield f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode()
         yield tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
-
-
-def probe_length(tokenizer: PreTrainedTokenizerBase, prompt: str) -> int:
-    """The longest input of a probe in tokens."""
-    return PROBE_LENGTH + len(token_ids(tokenizer, [prompt])[0])
 
 
 def make_probe(encoder: nn.Module, embed: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:

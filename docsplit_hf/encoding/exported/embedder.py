@@ -16,12 +16,12 @@ from ...cores import core_count
 from ...extras import install_line
 from ...reading.source import refuse_mistyped_path
 from ...reading.text_warnings import unlogged, warn_of_unfamiliar_texts
-from ...reading.tokenization import check_texts, token_ids
+from ...reading.tokenization import check_texts
 from ...storage.classifier_folder import CONFIG
 from ...storage.classifier_folder import FOLDER as DATASTORE
 from ...storage.manifest import read_manifest
 from ..chunk_outputs import EmbeddedChunks
-from ..chunking import ChunkSettings, read_chunks
+from ..chunking import ChunkSettings, probe_length, read_chunks
 from .description import FOLDER, GRAPH, TRUSTED, ExportedModel
 from .tokenizer import FileTokenizer
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TOKENS_AT_ONCE = 4096  # of a batch, padding included
-PROBE_LENGTH = 16  # tokens, as of TextEmbedder.probe
 
 
 def trusted_exports() -> Path:
@@ -107,8 +106,7 @@ class ExportedEmbedder:
 
     def probe(self) -> np.ndarray:
         """Embed three fixed texts, float32 ``(3, R)``, by which a datastore recognizes the encoder."""
-        (prompt,) = token_ids(self._tokenizer, [self.described.prompt])
-        longest = PROBE_LENGTH + len(prompt)
+        longest = probe_length(self._tokenizer, self.described.prompt)
         with unlogged():
             return self._embed(list(PROBE_TEXTS), longest, "first", None).retrieval_embeddings
 

@@ -1,4 +1,4 @@
-"""The embeddings of the passages of texts."""
+"""The embeddings of texts and of their passages."""
 
 from __future__ import annotations
 
@@ -35,3 +35,12 @@ class Passages(NamedTuple):
             part = slice(start, start + count)
             yield self.embeddings[part], self.spans[part]
             start += count
+
+
+class Predictions(NamedTuple):
+    """Output of a classifier for N texts, in their order."""
+
+    logits: np.ndarray  # float32 (N, C); C is 0 without a classification head
+    retrieval_embeddings: np.ndarray  # float32 (N, R)
+    read_fraction: np.ndarray | None = None  # float64 (N,): the part of each text that was read; None: unknown
+    passages: Passages | None = None  # None where each text has one embedding

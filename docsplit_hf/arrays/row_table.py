@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ORIGIN_COLUMNS = ("file", "places")  # the file of a text, and its places as JSON
+DESCRIPTION_ID_PREFIX = "label:"  # of ids of label descriptions, which are examples that are never held out
 TEXT_COLUMNS = ("id", "text", "text_pair", *ORIGIN_COLUMNS)
 # Each call of add makes a chunk of a column, and many chunks slow down look-ups.
 MAX_SMALL_CHUNKS = 256  # with more, they are joined
@@ -218,12 +219,6 @@ def is_counted(row_id: str, below: int, prefix: str = "") -> bool:
     number = row_id[len(prefix) :]
     digits = number.isascii() and number.isdecimal() and len(number) <= len(str(below))
     return row_id.startswith(prefix) and digits and str(int(number)) == number and int(number) < below
-
-
-def is_multi_label(labels: Sequence[Any]) -> bool:
-    """Whether the first label is a list, tuple, set or array."""
-    first = next(iter(labels), None)
-    return isinstance(first, (list, tuple, set, frozenset)) or np.ndim(first) > 0
 
 
 def encode_labels(

@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays.row_table import rows_at, take_passages
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
 from ..fitting.ensemble.scoring import prepare_experts, score_texts, vectors_of_examples
-from ..fitting.texts_and_labels import joined_texts
+from ..reading.inputs import joined_texts
 from ..reading.versions import version_pairs
 from ..reading.words import number_words
 

@@ -13,16 +13,14 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..arrays.duplicates import rows_of_texts
-from ..arrays.predictions import Predictions
+from ..arrays.passages import Predictions
 from ..arrays.store import read_consistently
 from ..fitting.ensemble.content import have_no_content, warn_of_no_content
 from ..fitting.ensemble.predicting import predict_with_experts
 from ..fitting.interpolation import predict_with_neighbors
-from ..fitting.prediction import RequestedParts, make_answer, text_inputs
-from ..fitting.texts_and_labels import joined_texts
-from ..reading.inputs import InputRow, read_inputs, rows_of
+from ..fitting.prediction import RequestedParts, make_answer, text_inputs, with_unreadable
+from ..reading.inputs import InputRow, joined_texts, read_inputs, rows_of
 from .call_options import check_label_sets, check_method, check_rejection
-from .file_inputs import with_unreadable
 
 if TYPE_CHECKING:
     from ..arrays.store import Store, View

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from ..arrays.duplicates import equal_neighbors
 from ..arrays.row_table import encode_known_labels, rows_at
 from ..fitting.interpolation import (
+    HELD_OUT_SOURCE,
     check_labels,
     classifier_probabilities,
     effective_neighbors,
@@ -18,14 +18,14 @@ from ..fitting.interpolation import (
     knn_probabilities,
     neighbor_weights,
 )
-from ..fitting.texts_and_labels import check_lengths, joined_texts, names_of_labels
-from ..reading.inputs import texts_and_pairs
+from ..reading.inputs import check_lengths, joined_texts, texts_and_pairs
+from ..reading.labels import names_of_labels
 from ..reading.versions import group_versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..arrays.predictions import Predictions
+    from ..arrays.passages import Predictions
     from ..arrays.snapshot import SearchResult, Snapshot
     from ..arrays.store import Store
     from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
@@ -40,10 +40,8 @@ ROWS_PER_BLOCK = 64  # a block fits into the cache of the processor
 MAX_NEIGHBORS = 128  # largest candidate for k; the paper reports no gain beyond 64
 COMPARED_NEIGHBORS = 8  # nearest neighbors of an example among which its versions are searched
 MAX_COPIES = 4096  # neighbors that are searched to find other texts than copies
-HELD_OUT_SOURCE = "held-out examples"  # a calibration on them stays valid when examples are added
 LEAVE_ONE_OUT_SAMPLE = 2000  # passages
 MIN_LEFT_OUT = 200  # examples, regardless of their passages
-GROWTH_TO_RECALIBRATE = 1.1  # ratio of the numbers of examples
 
 
 class Calibration(NamedTuple):
@@ -245,7 +243,7 @@ def recalibrate(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Se
     if (texts is None) != (labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None:
-        return _recalibrate_on_examples(config, datastore)
+        return recalibrate_on_examples(config, datastore)
     texts, pairs = texts_and_pairs(texts)
     numbers = encode_known_labels(names_of_labels(labels), datastore.label_names, datastore.multi_label)
     check_lengths(texts, numbers)
@@ -255,17 +253,7 @@ def recalibrate(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Se
     return calibration
 
 
-def recalibrate_if_grown(config: KNNClassifierConfig, datastore: Store) -> None:
-    """Calibrate a classifier without a head again after growth by a tenth, unless calibrated on held-out texts."""
-    last = config.knn_calibration or {}
-    if config.num_labels or last.get("source") == HELD_OUT_SOURCE:
-        return
-    if len(datastore) >= GROWTH_TO_RECALIBRATE * last.get("datastore_rows", 0):
-        with contextlib.suppress(TooFewExamplesError):
-            _recalibrate_on_examples(config, datastore)
-
-
-def _recalibrate_on_examples(config: KNNClassifierConfig, datastore: Store) -> Calibration:
+def recalibrate_on_examples(config: KNNClassifierConfig, datastore: Store) -> Calibration:
     """Calibrate by leaving out each example in turn, and write the result into the configuration."""
     calibration = calibrate_leaving_one_out(datastore)
     if config.num_labels:  # the weight of a trained head cannot be chosen on its training examples

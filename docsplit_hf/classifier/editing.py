@@ -14,14 +14,11 @@ import numpy as np
 
 from ..arrays.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
 from ..arrays.passages import Passages
-from ..arrays.row_table import has_origins, ids_among, is_multi_label, origins_of, take_passages
+from ..arrays.row_table import DESCRIPTION_ID_PREFIX, has_origins, ids_among, origins_of, take_passages
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
-from ..fitting.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
-from ..fitting.texts_and_labels import check_lengths, names_of_labels
 from ..reading.copies import label_set, warn_of_contradictions
-from ..reading.inputs import InputRow, expand_paths, read_inputs, rows_of
-from ..reading.labels import describe_alike, plain_spelling
-from .file_inputs import warn_of_failures
+from ..reading.inputs import InputRow, check_lengths, expand_paths, read_inputs, rows_of, warn_of_failures
+from ..reading.labels import are_lists, describe_alike, names_of_labels, plain_spelling
 from .knn_datastore import KNNDatastore
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ logger = logging.getLogger(__name__)
 def datastore_for_adding(embedder: TextEmbedder, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
     """Return the datastore, or a new one; without a head, ``labels`` determine whether a text may have several."""
     config = embedder.model.config
-    multi_label = config.problem_type == MULTI_LABEL if config.num_labels else is_multi_label(labels)
+    multi_label = config.problem_type == MULTI_LABEL if config.num_labels else are_lists(labels)
     if datastore is None:
         return new_datastore(embedder, config.label_names, multi_label)
     return datastore.for_labels(multi_label)

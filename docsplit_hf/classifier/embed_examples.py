@@ -9,16 +9,15 @@ import numpy as np
 from ..arrays.changes import add_rows, empty_snapshot
 from ..arrays.passages import Passages
 from ..encoding.chunking import SEVERAL_VECTORS
-from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..reading.origins import origins_of_rows
 from ..storage.snapshot_index import update_index
+from .datastore_checks import check_problem_type
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
     from ..arrays.snapshot import Snapshot
-    from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
     from ..encoding.text_embedder import TextEmbedder
 
 
@@ -44,15 +43,6 @@ def embed_examples(embedder: TextEmbedder, dataset: Dataset, store_texts: bool, 
         texts = None
         pairs = None
     return update_index(add_rows(empty, keys, labels, texts, pairs, ids, passages, origins=origins), rebuild=True)
-
-
-def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:
-    """Refuse examples whose number of labels does not fit the classifier's head; without a head, accept all."""
-    if config.num_labels and multi_label != (config.problem_type == MULTI_LABEL):
-        raise ValueError(
-            f"{examples} have {'several labels' if multi_label else 'one label'} each, and the classifier's "
-            f"problem_type is {config.problem_type!r}: several labels need {MULTI_LABEL!r}."
-        )
 
 
 def _embed_by_all_processes(

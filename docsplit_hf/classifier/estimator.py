@@ -24,8 +24,7 @@ from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..encoding.chunking import SINGLE_VECTOR, check_strategy
 from ..fitting.ensemble.registry import EXPERTS
 from ..fitting.ensemble.scoring import prepare_experts, score_texts
-from ..fitting.texts_and_labels import joined_texts
-from ..reading.inputs import texts_and_pairs
+from ..reading.inputs import joined_texts, texts_and_pairs
 from ..reading.labels import label_name
 from .editing import new_datastore
 from .fit import fit

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from ..arrays.probe import check_probe
 from ..encoding.exported.embedder import ExportedEmbedder
 from ..fitting.ensemble.scoring import prepare_experts
+from ..fitting.prediction import raise_if_unreadable
 from ..reading.inputs import as_list, expand_paths
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CONFIG
 from ..storage.datastore_files import load_snapshot
 from .answering import Answering, NeighborVote
 from .call_options import READING_OPTIONS, checked_options
-from .file_inputs import raise_if_unreadable
 
 if TYPE_CHECKING:
     from ..arrays.snapshot import Snapshot

@@ -15,10 +15,9 @@ from ..arrays.row_table import encode_known_labels
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
-from ..fitting.ensemble.fitting import fit_experts, weigh_experts
+from ..fitting.ensemble.fitting import fit_experts, measure, weigh_experts
 from ..fitting.ensemble.held_out_scores import are_texts
 from ..fitting.ensemble.log_linear_pool import ClassProportions
-from ..fitting.ensemble.measuring import measure
 from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
 from ..fitting.ensemble.registry import EXPERTS
 from ..fitting.ensemble.report import FitReport
@@ -28,8 +27,8 @@ from ..fitting.ensemble.teacher_expert import SETTING as TEACHER_SETTING
 from ..fitting.ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
 from ..fitting.label_tree import SETTING as HIERARCHY_SETTING
 from ..fitting.label_tree import Hierarchy, remembered_hierarchy
-from ..fitting.texts_and_labels import check_lengths, joined_texts, names_of_labels
-from ..reading.inputs import texts_and_pairs
+from ..reading.inputs import check_lengths, joined_texts, texts_and_pairs
+from ..reading.labels import names_of_labels
 from ..reading.versions import group_versions
 from .active_learning import FITTED_STATE_LOCK, suggested_before
 from .teacher.endpoint_teacher import load_teacher

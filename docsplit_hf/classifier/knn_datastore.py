@@ -23,24 +23,13 @@ from ..arrays.changes import (
 )
 from ..arrays.index import EXACT, IndexOptions
 from ..arrays.keys import as_matrix
-from ..arrays.row_table import (
-    ORIGIN_COLUMNS,
-    TEXT_COLUMNS,
-    encode_known_labels,
-    has_origins,
-    is_multi_label,
-    origins_of,
-    take_passages,
-)
+from ..arrays.row_table import ORIGIN_COLUMNS, TEXT_COLUMNS, encode_known_labels, has_origins, origins_of, take_passages
 from ..arrays.snapshot import FittedState, Snapshot
 from ..content_hash import sha256_of_parts
-from ..encoding.backends.registry import BackendOptions
-from ..encoding.embedders import make_embedder
+from ..reading.labels import are_lists
 from ..storage.classifier_folder import upload
 from ..storage.datastore_files import load_snapshot, save_snapshot
 from ..storage.snapshot_index import change_index, update_index
-from .embed_examples import embed_examples
-from .from_shards import open_shards
 
 if TYPE_CHECKING:
     from typing import Self
@@ -120,7 +109,7 @@ class KNNDatastore:
         origins: Iterable[Origin | None] | None = None,
     ) -> None:
         keys = as_matrix(keys, "keys")
-        multi_label = is_multi_label(labels) if multi_label is None else multi_label
+        multi_label = are_lists(labels) if multi_label is None else multi_label
         empty = empty_snapshot(keys.shape[1], label_names, multi_label, dtype, index, nprobe, rerank, probe)
         filled = add_rows(empty, keys, labels, texts, text_pairs, ids, passages, origins=origins)
         self.__setstate__(update_index(filled, rebuild=True))
@@ -177,6 +166,10 @@ class KNNDatastore:
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
+        from ..encoding.backends.registry import BackendOptions
+        from ..encoding.embedders import make_embedder
+        from .embed_examples import embed_examples
+
         embedder = make_embedder(
             model, tokenizer, max_tokens_per_batch=max_tokens_per_batch, bf16=bf16, show_progress=show_progress
         )
@@ -213,6 +206,8 @@ class KNNDatastore:
             FileNotFoundError: If the folder has no ``corpus.json``.
             ValueError: If a shard is incomplete or damaged, or does not match the others.
         """
+        from .from_shards import open_shards
+
         return cls.from_snapshot(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
 
     def for_labels(self, multi_label: bool) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,18 +20,20 @@ from ..encoding.embedders import make_embedder
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoding.text_embedder import TextEmbedder
+from ..fitting.interpolation import HELD_OUT_SOURCE
 from ..reading.text_warnings import unlogged
 from ..storage.addresses import is_address, open_address
+from ..storage.atomic_replacement import FolderState, read_one_save
 from ..storage.classifier_folder import check_classifier
-from ..storage.one_state import FolderState, read_consistently
-from .embed_examples import check_problem_type
+from .datastore_checks import check_precision, check_problem_type
 from .knn_datastore import KNNDatastore
-from .precision import check_precision
 
 if TYPE_CHECKING:
     from ..arrays.store import Store
 
 logger = logging.getLogger(__name__)
+
+GROWTH_TO_RECALIBRATE = 1.1  # ratio of the numbers of examples
 
 
 def use_installed_class(model: PreTrainedModel) -> None:
@@ -119,7 +122,7 @@ def open_parts(
     logger.info("%s was changed while it was loaded: it is loaded again.", loaded.folder)
     is_of_folder = tokenizer is not None and Path(tokenizer.name_or_path) == loaded.folder
     given = None if is_of_folder else tokenizer
-    parts, _ = read_consistently(loaded.folder, lambda place: parts_of(loaded.load(place), given), hold=True)
+    parts, _ = read_one_save(loaded.folder, lambda place: parts_of(loaded.load(place), given), hold=True)
     return parts
 
 
@@ -178,6 +181,17 @@ def _datastore_of_model(model: PreTrainedModel) -> KNNDatastore | None:
         logger.warning("There is no datastore in %s: add examples, or give one as datastore.", name)
         return None
     return datastore
+
+
+def recalibrate_if_grown(config: KNNClassifierConfig, datastore: Store) -> None:
+    """Calibrate a classifier without a head again after growth by a tenth, unless calibrated on held-out texts."""
+    last = config.knn_calibration or {}
+    is_valid = config.num_labels or last.get("source") == HELD_OUT_SOURCE
+    if not is_valid and len(datastore) >= GROWTH_TO_RECALIBRATE * last.get("datastore_rows", 0):
+        from .calibration import TooFewExamplesError, recalibrate_on_examples
+
+        with contextlib.suppress(TooFewExamplesError):
+            recalibrate_on_examples(config, datastore)
 
 
 def set_reading_strategy(

@@ -10,23 +10,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from transformers import PreTrainedModel, TextClassificationPipeline
 
-from ..arrays.predictions import Predictions
+from ..arrays.passages import Predictions
 from ..arrays.store import read_consistently
 from ..encoding.backends.registry import BackendOptions
 from ..encoding.chunking import SEVERAL_VECTORS
 from ..encoding.embedders import make_embedder
 from ..encoding.text_embedder import TextEmbedder
-from ..fitting.audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
-from ..fitting.drift.measure import measure_drift
 from ..fitting.ensemble.corpus import KeptCorpus
 from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts
-from ..reading.inputs import as_list, expand_paths
+from ..fitting.prediction import raise_if_unreadable
+from ..reading.inputs import as_list, expand_paths, labels_of_folders
 from ..reading.text_warnings import sum_up_warnings
-from ..self_contained.save_code import CODE_PATTERNS, check_copied_package, save_code
 from ..storage.classifier_folder import CARD, saved_together, upload
-from .active_learning import suggest
 from .answering import Answering, NeighborVote, PredictedTexts
-from .calibration import recalibrate, recalibrate_if_grown
 from .call_options import (
     READING_OPTIONS,
     CallOptions,
@@ -34,13 +30,17 @@ from .call_options import (
     checked_options,
 )
 from .editing import add_documents, add_examples, datastore_for_adding, described_examples, relabel
-from .file_inputs import labels_of_folders, raise_if_unreadable
-from .fit import fit
-from .model_card import save_classifier_card
-from .open_classifier import open_or_create_datastore, open_parts, set_reading_strategy, warn_of_different_strategy
+from .open_classifier import (
+    open_or_create_datastore,
+    open_parts,
+    recalibrate_if_grown,
+    set_reading_strategy,
+    warn_of_different_strategy,
+)
 
 if TYPE_CHECKING:
     from ..arrays.store import Store, View
+    from ..fitting.audit.examine import DatalabInputs
     from ..fitting.audit.report import Audit, Labels
     from ..fitting.drift.report import DriftReport
     from ..fitting.ensemble.log_linear_pool import ClassProportions
@@ -405,6 +405,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
             EndpointError: If the teacher gives no answer, or one that cannot be used.
         """
+        from .fit import fit
+
         return fit(
             self.embedder,
             self._datastore(),
@@ -436,6 +438,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If nothing was fitted, or fewer than ``n`` documents are left.
         """
+        from .active_learning import suggest
+
         has_head = self.model.config.num_labels > 0
         return suggest(self._datastore(), n, again, self.embedder if has_head else None)
 
@@ -460,6 +464,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string.
             ValueError: If all texts are empty, nothing was fitted, or ``reject`` is not between 0 and 1.
         """
+        from ..fitting.drift.measure import measure_drift
+
         experts = self._prepare_experts(self._datastore().view().all())
         if experts is None:
             raise ValueError("Call fit() before measure_drift().")
@@ -504,6 +510,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
         """
+        from ..fitting.audit.examine import audit_snapshot
+
         self._raise_if_head_was_trained("audit")
         return audit_snapshot(self._datastore().view().all(), show_progress)
 
@@ -521,6 +529,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If the audit is of other examples, or was applied already.
         """
+        from ..fitting.audit.examine import corrections
+
         datastore = self._datastore()
         changes = corrections(audit, datastore.view().all())
         datastore.relabel(changes.labels)
@@ -539,6 +549,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: As for ``audit``.
         """
+        from ..fitting.audit.examine import datalab_inputs
+
         self._raise_if_head_was_trained("datalab_inputs")
         return datalab_inputs(self._datastore().view().all())
 
@@ -557,6 +569,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a label is not a name.
             ValueError: If there are too few examples, all held-out texts are among them, or their labels are missing.
         """
+        from .calibration import recalibrate
+
         return recalibrate(self.embedder, self._datastore(), texts, labels)
 
     def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
@@ -574,6 +588,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If there are no examples to save, or ``self_contained`` is impossible.
         """
+        from ..self_contained.save_code import check_copied_package, save_code
+        from .model_card import save_classifier_card
+
         datastore = self._datastore()
         folder = Path(save_directory)
         if self_contained:
@@ -609,6 +626,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Returns:
             The result of ``HfApi.upload_folder``.
         """
+        from ..self_contained.save_code import CODE_PATTERNS
+        from .model_card import save_classifier_card
 
         def save(folder: Path, full_name: str) -> None:
             self.save_pretrained(folder, self_contained)

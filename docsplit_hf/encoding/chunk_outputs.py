@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays.passages import Passages
-from ..arrays.predictions import Predictions
+from ..arrays.passages import Passages, Predictions
 from .chunking import SEVERAL_VECTORS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..arrays.predictions import Predictions
+from ..arrays.passages import Predictions
 from ..reading.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
 from .backends.registry import BackendOptions, use_backend

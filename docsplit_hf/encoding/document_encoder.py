@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..arrays.passages import Passages
 from ..reading.text_warnings import warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
-from ..storage.one_state import read_consistently
+from ..storage.atomic_replacement import read_one_save
 from .backends.registry import BackendOptions, Precision, precision_settings, use_backend
 from .backends.torch_backend import BFloat16
 from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
@@ -151,7 +151,7 @@ class DocumentEncoder:
         backend_options = BackendOptions(backend, precision, calibration_texts)
         if compile and backend_options.name != "torch":
             raise ValueError(f"compile=True is for backend='torch', and {backend_options.name!r} compiles by itself.")
-        (checkpoint, model, tokenizer, projection, chosen_prompt), _ = read_consistently(
+        (checkpoint, model, tokenizer, projection, chosen_prompt), _ = read_one_save(
             find_checkpoint(name), lambda place: _load_parts(str(place), revision, dtype, prompt, prompt_name)
         )
         if pooling is None and checkpoint.pooling is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays.predictions import Predictions
+from ..arrays.passages import Predictions
 from ..arrays.probe import PROBE_TEXTS
 from .backends.endpoint import EndpointClassifier
 from .backends.registry import BackendOptions

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..arrays.predictions import Predictions
+from ..arrays.passages import Predictions
 from .backends.registry import BackendOptions
 from .embedding_options import EmbeddingOptions
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from transformers.hf_argparser import HfArg
 
-from ..classifier.embed_examples import check_problem_type
+from ..classifier.datastore_checks import check_problem_type
 from ..encoding.embedders import make_embedder
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoding.portable.run_encoder import check_max_length

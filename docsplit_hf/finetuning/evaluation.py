@@ -18,8 +18,8 @@ from ..fitting.ensemble.word_experts import fit_vocabulary, probabilities_of_log
 from ..fitting.interpolation import interpolate_with_neighbors
 from ..fitting.label_tree import FLAT, LabelTree, extend_tree, label_paths, label_tree
 from ..fitting.prediction import RequestedParts, TextInputs
-from ..fitting.texts_and_labels import joined_texts
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
+from ..reading.inputs import joined_texts
 from ..reading.labels import label_array, texts_of
 from ..reading.words import number_words
 

@@ -10,10 +10,13 @@ from scipy.special import expit, softmax
 from .prediction import Prediction
 
 if TYPE_CHECKING:
-    from ..arrays.predictions import Predictions
+    from ..arrays.passages import Predictions
     from ..arrays.snapshot import SearchResult
     from ..arrays.store import View
     from .prediction import RequestedParts, TextInputs
+
+# Source of a calibration of k, temperature and weight that stays valid when examples are added.
+HELD_OUT_SOURCE = "held-out examples"
 
 
 def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarray | None:

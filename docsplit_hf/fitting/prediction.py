@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 
 from ..arrays.snapshot import ExampleShown
+from ..reading.files.failures import FailedFile, UnreadableFile
 from ..reading.origins import PlaceShown
 from .label_tree import FLAT, NO_LEVEL, LabelTree, path_nodes
 
 if TYPE_CHECKING:
-    from ..arrays.predictions import Predictions
+    from ..arrays.passages import Predictions
     from ..arrays.snapshot import SearchResult
     from ..arrays.store import View
+    from ..reading.inputs import InputRow
     from ..reading.origins import Origin
 
 NO_CONTENT = "no content"  # reason of an answer without a label
@@ -243,6 +245,27 @@ def make_answer(
         found = prediction.inputs.documents
         best["documents"] = [_document(prediction, found, row, rank) for rank in range(found.rows.shape[1])]
     return best if best_only else answers
+
+
+def with_unreadable(given: Iterable[InputRow | FailedFile], answers: Iterable[Any], best_only: bool) -> list[Any]:
+    """Return an answer for each input: that to its text, or one that says why its file could not be read."""
+    found = iter(answers)
+    return [_unreadable(one, best_only) if isinstance(one, FailedFile) else next(found) for one in given]
+
+
+def _unreadable(failed: FailedFile, best_only: bool) -> Answer | list[Answer]:
+    """The answer to a file that could not be read."""
+    answer = Answer(label=None, score=None, reason=failed.reason, remedy=failed.remedy, file=failed.file)
+    if failed.detail:
+        answer["detail"] = failed.detail
+    return answer if best_only else [answer]
+
+
+def raise_if_unreadable(answer: Answer | list[Answer]) -> None:
+    """Raise UnreadableFile for the answer to a file that could not be read."""
+    best = answer[0] if isinstance(answer, list) else answer
+    if best["score"] is None:
+        raise UnreadableFile(best["file"], best["reason"], best["remedy"], best.get("detail", ""))
 
 
 def _path(prediction: Prediction, row: int, label: int) -> list[ScoredLabel]:

@@ -24,7 +24,7 @@ from ..encoding.checkpoints.checkpoint import (
     override_config,
 )
 from ..encoding.portable.run_encoder import check_pooling, pool, run_encoder
-from ..storage.one_state import read_consistently
+from ..storage.atomic_replacement import read_one_save
 from .collator import IGNORED_LABEL
 
 Batch = dict[str, torch.Tensor]  # what DataCollatorForDocSplit returns
@@ -192,7 +192,7 @@ class AutoModelForDocSplit:
         """
         dtype = kwargs.pop("torch_dtype", dtype)  # the name of this argument before transformers 5
         path = find_checkpoint(name)
-        model, _ = read_consistently(
+        model, _ = read_one_save(
             path,
             lambda place: cls._load(
                 str(place), pooling=pooling, mlm_head=mlm_head, config_overrides=config_overrides, dtype=dtype, **kwargs

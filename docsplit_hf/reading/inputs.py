@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +14,10 @@ from .files.load_files import default_cache_dir
 from .files.reader import read_among
 from .origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
 from .source import name_of_document
+
+logger = logging.getLogger(__name__)
+
+SHOWN_FAILURES = 3  # in a log message
 
 
 class FileInput(NamedTuple):
@@ -83,6 +89,35 @@ def rows_of(given: Sequence[InputRow | FailedFile]) -> list[InputRow]:
     return [row for row in given if isinstance(row, InputRow)]
 
 
+def labels_of_folders(files: Sequence[FileInput], folder: Path) -> list[str]:
+    """Return the first sub-folder of each file as its label."""
+    for file in files:
+        if "/" not in file.name:
+            raise ValueError(
+                f"{file.path} is in no sub-folder of {folder}, so it has no label: move it into a folder named after "
+                "its label, or give labels."
+            )
+    return [file.name.partition("/")[0] for file in files]
+
+
+def warn_of_failures(given: Sequence[InputRow | FailedFile]) -> None:
+    """Log the files among inputs that could not be read, by reason."""
+    failed = [one for one in given if isinstance(one, FailedFile)]
+    if not failed:
+        return
+    reasons = Counter(one.reason for one in failed)
+    shown = [f"{one.file} ({one.reason}: {one.remedy})" for one in failed[:SHOWN_FAILURES]]
+    if len(failed) > SHOWN_FAILURES:
+        shown.append("...")
+    logger.warning(
+        "%d of %d files could not be read: %s. %s",
+        len(failed),
+        len(given),
+        ", ".join(f"{times} {reason}" for reason, times in reasons.most_common()),
+        "; ".join(shown),
+    )
+
+
 def as_list(given: Any) -> Any:
     """Convert a sequence, array, Series, DataFrame or data set into a list, in order; return anything else as it is."""
     if isinstance(given, (str, dict, list)):
@@ -111,6 +146,18 @@ def texts_and_pairs(given: Any, first: int = 0) -> tuple[list[str], list[str | N
         raise TypeError("Expected a list of texts, got one string: pass [text].")
     rows = [_row_of(item, number) for number, item in enumerate(given, first)]
     return [row.text for row in rows], [row.pair for row in rows]
+
+
+def joined_texts(texts: Sequence[str | None], pairs: Sequence[str | None]) -> list[str]:
+    """Join the two texts of pairs by a space; a missing text becomes an empty string."""
+    return [f"{text or ''} {pair}" if pair else text or "" for text, pair in zip(texts, pairs, strict=True)]
+
+
+def check_lengths(texts: Sequence[str], labels: Sequence[Any] | None = None, ids: Sequence[str] | None = None) -> None:
+    """Raise ValueError unless there are as many labels, and as many ids, as texts."""
+    for name, given in (("label", labels), ("id", ids)):
+        if given is not None and len(given) != len(texts):
+            raise ValueError(f"{len(texts)} texts and {len(given)} {name}s: give one {name} for each text.")
 
 
 def _row_of(item: Any, number: int) -> InputRow:

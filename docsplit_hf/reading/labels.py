@@ -151,6 +151,51 @@ def label_name(label: Any, class_names: list[str] | None = None) -> str | None:
     return str(label)
 
 
+def are_lists(labels: Sequence[Any]) -> bool:
+    """Whether the first label is a list, tuple, set or array."""
+    first = next(iter(labels), None)
+    return isinstance(first, (list, tuple, set, frozenset)) or np.ndim(first) > 0
+
+
+def names_of_labels(labels: Sequence[Any]) -> list[Any]:
+    """Convert labels, or lists of labels, to names; numbers and bools become text, which is logged once."""
+    names = []
+    other: Any = None  # the first label that is not a string
+    for row, given in enumerate(labels):
+        multi_label = are_lists([given])
+        found = []
+        for label in given if multi_label else [given]:
+            found.append(_name_of_label(label, row))
+            other = label if other is None and not isinstance(label, str) else other
+        names.append(found if multi_label else found[0])
+    if other is not None:
+        logger.warning(
+            "Labels other than strings are converted to text, %r to %r. For a ClassLabel column, give the names: %s.",
+            other,
+            label_name(other),
+            "[dataset.features['label'].int2str(label) for label in dataset['label']]",
+        )
+    return names
+
+
+def _name_of_label(label: Any, row: int) -> str:
+    """Convert a label, a string or a number, to a name; ``row`` is the number of its text in errors."""
+    if isinstance(label, str):
+        if label.strip():
+            return label
+        raise ValueError(
+            f"The label of text {row} is {label!r}, not a name: leave it out, or give it to add_documents, which takes "
+            "texts without labels."
+        )
+    if str(label) in ("None", "nan", "<NA>", "NaT"):
+        instead = "leave it out, or give it to add_documents, which takes texts without labels"
+        raise TypeError(f"The label of text {row} is {label!r}, not a name: {instead}.")
+    try:
+        return label_name(label)
+    except ValueError as error:
+        raise TypeError(f"The label of text {row} is {label!r}, not a name: give names, or whole numbers.") from error
+
+
 def number_or_name(name: str) -> tuple[float, str]:
     """Sort key that puts numbers first, by size."""
     return (int(name) if re.fullmatch(r"-?[0-9]{1,18}", name) else math.inf, name)

@@ -3,6 +3,7 @@
 A save writes its files to ``.saving`` in the folder, then renames this to ``.saved``. From then on, these files are the
 valid ones, and docsplit_hf reads them there. Those that are new are linked to their places, and ``.saved`` is deleted.
 Reading changes nothing: what a killed save has left is put in place by the next save, or by ``finish_save``.
+Readers beside a writer notice a save by the state of the folder (``FolderState``), and read again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from .inside_folder import InsideFolder, UnsafeFolderError, open_plain
 
 logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 STAGING = ".saving"  # in the folder itself, so that its files can be moved by renaming
 SAVED = ".saved"
@@ -33,6 +37,8 @@ TOKENIZER_FILES = re.compile(
     r"(tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|vocab\.(txt|bpe)|merges\.txt|"
     r"(tokenizer|spiece|sentencepiece\.bpe)\.model"
 )
+
+MOST_TRIES = 20  # to read the files of one save on systems without locks
 
 _thread_state = threading.local()
 
@@ -72,6 +78,65 @@ def valid_folder(folder: str | Path) -> Path:
     folder = Path(folder)
     saved = folder / SAVED
     return saved if saved.is_dir() and not saved.is_symlink() else folder
+
+
+class FolderState(NamedTuple):
+    """The state of a folder between two saves: where its valid files are, and inode, size and times of some of them."""
+
+    place: Path
+    files: tuple[tuple[int, ...] | None, ...]  # of SAVED and STATE_FILES; None: no such file
+
+    @classmethod
+    def of(cls, folder: Path) -> FolderState:
+        """The state of a folder; what is read between two equal states is of one save."""
+        while True:
+            before = _identity(folder / SAVED)
+            place = valid_folder(folder)
+            files = tuple(_identity(folder / name) for name in STATE_FILES)
+            if _identity(folder / SAVED) == before:
+                return cls(place, (before, *files))
+
+
+def read_one_save(
+    folder: str | Path, read: Callable[[str | Path], Result], hold: bool = False
+) -> tuple[Result, FolderState | None]:
+    """Call ``read`` with the folder of the valid files, so that all files that it reads come from the same save.
+
+    If another process saves in the meantime, ``read`` is called again while saves have to wait.
+
+    Args:
+        folder: The folder, or a name on the Hub.
+        read: Reads a folder.
+        hold: Whether saves have to wait from the beginning.
+
+    Returns:
+        The result of ``read``, and the folder's state; None for a name on the Hub.
+    """
+    if not Path(folder).is_dir():
+        return read(folder), None
+    folder = Path(folder)
+    for number in range(MOST_TRIES):
+        with save_lock(folder) if hold or number > 0 else contextlib.nullcontext():
+            state = FolderState.of(folder)
+            try:
+                result = read(state.place)
+            except Exception:  # a mixture of old and new files can cause any kind of error
+                if FolderState.of(folder) == state:
+                    raise
+            else:
+                if FolderState.of(folder) == state:
+                    return result, state
+        logger.info("Another process saved to %s while it was read: it is read again.", folder)
+    raise OSError(f"{folder} was saved to during each of {MOST_TRIES} tries to read it: load it when no process saves.")
+
+
+def _identity(path: Path) -> tuple[int, ...] | None:
+    """Inode, size and times of a file."""
+    # The content would not do: two saves may restore the first one's content, with the second one's read in between.
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        status = os.lstat(path)
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return None
 
 
 def finish_save(folder: str | Path) -> None:

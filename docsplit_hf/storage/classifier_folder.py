@@ -11,7 +11,6 @@ from typing import Any
 
 from ..content_hash import sha256_of_file
 from ..reading.source import refuse_mistyped_path
-from ..self_contained.save_code import code_files
 from .atomic_replacement import model_files, replaced_at_once
 from .manifest import MANIFEST, DatastoreError, read_manifest, unnamed_files
 
@@ -102,4 +101,6 @@ def local_folder(
 
 def _obsolete_files(folder: Path) -> list[str]:
     """Names of the files of datastores before the current one, and of the code of a self-contained classifier."""
+    from ..self_contained.save_code import code_files
+
     return [*(f"{FOLDER}/{name}" for name in unnamed_files(folder / FOLDER)), *code_files(folder)]

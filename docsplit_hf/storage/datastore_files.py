@@ -46,9 +46,8 @@ from ..arrays.row_table import (
 )
 from ..arrays.snapshot import FittedState, Snapshot
 from ..content_hash import sha256_of_file, sha256_of_parts
-from .atomic_replacement import delete_files, finish_save, flush_files, move_files, save_lock, staged
+from .atomic_replacement import delete_files, finish_save, flush_files, move_files, read_one_save, save_lock, staged
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
-from .fitted_names import with_present_names
 from .inside_folder import InsideFolder
 from .manifest import (
     MANIFEST,
@@ -63,7 +62,6 @@ from .manifest import (
     render_manifest,
     unnamed_files,
 )
-from .one_state import read_consistently
 from .snapshot_index import store_index, update_index
 from .tables import mapped_rows, read_batches, read_table, write_table
 
@@ -72,6 +70,19 @@ if TYPE_CHECKING:
 
 MAPPED_ROLES = ("keys", "rows")  # files that can stay on the disk
 ROLE_PREFIXES = ("", "document_")  # of examples and of documents
+# Names in fitted states that were saved by earlier versions; the next save writes today's.
+FITTED_SETTINGS = {"several": "multi_label", "beside_documents": "compares_with_documents"}
+FITTED_ARRAYS = {
+    "soft": "soft_labels",
+    "probe": "classifier.probe",
+    "word_weights": "words.weights",
+    "vocabulary": "vocabulary.weights",
+    "centers": "topics.centers",
+    "names": "names.vectors",
+    "held_out_counted": "held_out_is_counted",
+}
+# Of settings that the first version did not save.
+FITTED_DEFAULTS = {"document_vote": 1.0, "compares_with_documents": False, "log_likelihood": 0.0, "thresholds": None}
 
 
 def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
@@ -91,7 +102,7 @@ def load_snapshot(
 ) -> Snapshot:
     """Load from a folder or from the Hub; load the index from the cache of this machine, or build it."""
     folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
-    (snapshot, manifest), _ = read_consistently(folder, lambda place: read_datastore(Path(place, FOLDER), memory_map))
+    (snapshot, manifest), _ = read_one_save(folder, lambda place: read_datastore(Path(place, FOLDER), memory_map))
     documents = snapshot.documents
     if documents is not None:
         documents = update_index(documents, True, _index_source_sha256(manifest, "document_"))
@@ -178,7 +189,7 @@ def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, Ma
         except FileNotFoundError as error:
             raise DatastoreError(f"A file of the datastore is missing: {error}. {REMEDY}") from error
 
-    return read_consistently(folder, read)[0]
+    return read_one_save(folder, read)[0]
 
 
 def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapshot:
@@ -298,6 +309,27 @@ def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedStat
     with naming_file_in_errors(paths["fitted"]):
         settings, arrays = with_present_names(settings, _read_tensors(paths["fitted"]))
         return FittedState(settings, arrays, tuple(terms.to_pylist()))
+
+
+def with_present_names(
+    settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Rename settings and arrays that were saved by earlier versions, and add those that they lacked."""
+    if "several" not in settings:
+        return dict(settings), dict(arrays)
+    renamed = {FITTED_SETTINGS.get(name, name): value for name, value in settings.items()}
+    for record in renamed["measured"] if isinstance(renamed.get("measured"), list) else ():
+        if isinstance(record, dict) and record.get("expert") == "mixture":
+            record["expert"] = "ensemble"
+    labels = renamed.get("labels")
+    count = len(labels) if isinstance(labels, list) else 0
+    if renamed["multi_label"] is True:
+        renamed.setdefault("thresholds", [0.5] * count)
+    present = {FITTED_ARRAYS.get(name, name): array for name, array in arrays.items()}
+    present.setdefault("proportion_draws", np.zeros((0, count), np.float32))
+    if "held_out_ids" in present:
+        present.setdefault("held_out_is_counted", np.ones(present["held_out_ids"].size, bool))
+    return FITTED_DEFAULTS | renamed, present
 
 
 def _read_tensors(path: Path) -> dict[str, np.ndarray]:

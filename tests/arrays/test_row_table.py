@@ -11,11 +11,11 @@ from docsplit_hf.arrays.row_table import (
     counted_ids,
     encode_labels,
     is_counted,
-    is_multi_label,
     make_rows,
     values_of,
     without,
 )
+from docsplit_hf.reading.labels import are_lists
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_several_labels_per_row(several):
 
 
 def test_the_first_label_determines_whether_rows_have_several():
-    assert all(is_multi_label([first]) for first in ([], (), {1}, frozenset(), np.array([1])))
-    assert not any(is_multi_label(labels) for labels in ([], ["a"], [1], np.array([1]), ("ab",)))
+    assert all(are_lists([first]) for first in ([], (), {1}, frozenset(), np.array([1])))
+    assert not any(are_lists(labels) for labels in ([], ["a"], [1], np.array([1]), ("ab",)))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transformers import AutoModel, BertModel
 
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.arrays.predictions import Predictions
+from docsplit_hf.arrays.passages import Predictions
 from docsplit_hf.classifier.calibration import (
     UNIFORM_FRACTION,
     Calibration,

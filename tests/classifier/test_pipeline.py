@@ -1,6 +1,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from datasets import Dataset
 from huggingface_hub.errors import StrictDataclassError
@@ -202,3 +203,12 @@ def test_an_encoder_with_a_datastore_logs_its_reading_strategy(caplog):
         assert other.model.config.long_documents == (long_documents or "first")
         assert is_logged == any("read with long_documents='first': pass it" in message for message in caplog.messages)
     assert pipe.model.config.long_documents == "whole"
+
+
+def test_all_methods_of_the_pipeline_take_tables(pipe, untrained, texts):
+    table = pd.DataFrame({"text": texts[:9]})
+    assert pipe(table) == pipe(texts[:9])
+    assert untrained.add_examples(table, pd.Series(["a", "b", "c"] * 3)) == [str(i) for i in range(9)]
+    assert untrained.datastore.texts == texts[:9]
+    assert untrained.calibrate(np.array(texts[9:20]), np.array(["a"] * 11)).examples == 11
+    assert pipe(pd.DataFrame({"text": []})) == pipe([]) == list(pipe(text for text in ())) == []

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.predictions import Predictions
+from docsplit_hf.arrays.passages import Predictions
 from docsplit_hf.fitting.interpolation import (
     add_one_smoothing,
     effective_neighbors,

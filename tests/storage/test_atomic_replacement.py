@@ -3,8 +3,7 @@ import os
 import pytest
 
 from docsplit_hf import finish_save
-from docsplit_hf.storage.atomic_replacement import SAVED, STAGING, locked, replaced_at_once, valid_folder
-from docsplit_hf.storage.one_state import read_consistently
+from docsplit_hf.storage.atomic_replacement import SAVED, STAGING, locked, read_one_save, replaced_at_once, valid_folder
 
 from ..end_to_end.forked import finish_script, start_script
 
@@ -94,7 +93,7 @@ def test_a_process_killed_at_any_step_leaves_the_old_or_the_new_files(case, serv
     states = []
     for folder in folders[: len(codes)]:
         before = content(folder)
-        states.append(read_consistently(folder, lambda place: state_of(content(place)))[0])
+        states.append(read_one_save(folder, lambda place: state_of(content(place)))[0])
         assert content(folder) == before  # reading changes nothing
         finish_save(folder)
         assert state_of(content(folder)) == states[-1] and not (folder / SAVED).exists()

@@ -64,8 +64,7 @@ from docsplit_hf.fitting.ensemble.registry import features_of_corpus, prior_weig
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_texts
 from docsplit_hf.fitting.ensemble.vector_experts import readable_names
 from docsplit_hf.fitting.ensemble.weighing import SAMPLED_DOCUMENTS
-from docsplit_hf.fitting.texts_and_labels import joined_texts
-from docsplit_hf.reading.inputs import texts_and_pairs
+from docsplit_hf.reading.inputs import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from ...arrays.predictions import Predictions
+from ...arrays.passages import Predictions
 from ...arrays.row_table import several_passages, take_passages
 from ...classifier.call_options import CallOptions
 from ...encoding.classifier_embedder import ClassifierEmbedder
-from ...fitting.texts_and_labels import joined_texts
+from ...reading.inputs import joined_texts
 from ...reading.text_warnings import unlogged
 from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
 from .jobs import Job, ReadTexts, TextSlice, Waiting, estimated_tokens, is_whole_call, reading_options, sliced

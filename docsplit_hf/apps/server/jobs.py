@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...arrays.predictions import Predictions
+from ...arrays.passages import Predictions
 from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
 from ...encoding.chunking import Chunk
 from ...encoding.classifier_embedder import EmbeddedChunks

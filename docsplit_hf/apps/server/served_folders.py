@@ -15,9 +15,9 @@ from weakref import WeakValueDictionary
 
 from ...classifier.pipeline import KNNClassifierPipeline
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
+from ...storage.atomic_replacement import read_one_save
 from ...storage.classifier_folder import FOLDER
 from ...storage.manifest import MANIFEST, read_manifest
-from ...storage.one_state import read_consistently
 
 if TYPE_CHECKING:
     from torch import nn
@@ -70,7 +70,7 @@ def version_on_disk(folder: Path) -> str:
 
     The manifest has the checksums of all files that answers depend on, so it changes with every save.
     """
-    manifest, _ = read_consistently(folder, lambda place: Path(place, FOLDER, MANIFEST).read_bytes())
+    manifest, _ = read_one_save(folder, lambda place: Path(place, FOLDER, MANIFEST).read_bytes())
     return hashlib.sha256(manifest).hexdigest()[:VERSION_DIGITS]
 
 
@@ -123,7 +123,7 @@ class Encoders:
 
     def open(self, folder: Path) -> State:
         """Load the classifier in a folder, with the encoder of an earlier one if its weights are equal."""
-        state, _ = read_consistently(folder, lambda place: self._read(Path(place)))
+        state, _ = read_one_save(folder, lambda place: self._read(Path(place)))
         model = state.pipe.model
         model.eval()
         if isinstance(model, KNNClassifier) and not model.config.num_labels and model.retrieval_head is None:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...arrays.row_table import take_passages
+from ...arrays.row_table import DESCRIPTION_ID_PREFIX, take_passages
 from ...fitting.ensemble.corpus import texts_in
-from ...fitting.ensemble.held_out_scores import DESCRIPTION_ID_PREFIX
 from ...fitting.ensemble.scoring import PreparedExperts, score_texts, vectors_of_examples
 from ...fitting.ensemble.teacher_expert import TeacherAnswers, agreement_above_chance, digest_of
 from ..active_learning import MAX_CANDIDATES, choose_documents, margin_uncertainty

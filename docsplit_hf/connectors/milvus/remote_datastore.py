@@ -18,9 +18,10 @@ import numpy as np
 from ...arrays.changes import DOCUMENT_PREFIX, NO_ROW, add_documents, add_rows, empty_snapshot, uncounted_ids
 from ...arrays.keys import as_matrix
 from ...arrays.probe import check_same_encoder
-from ...arrays.row_table import encode_known_labels, encode_labels, is_multi_label, rename_labels
+from ...arrays.row_table import encode_known_labels, encode_labels, rename_labels
 from ...arrays.snapshot import FittedState
 from ...content_hash import sha256_of_json
+from ...reading.labels import are_lists
 from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
 from .remote_view import ONE_EACH, CollectionReader, RemoteDocuments, RemoteView, find_ids
 from .rows import (
@@ -168,7 +169,7 @@ class RemoteDatastore(CollectionReader):
     ) -> list[str]:
         """Add rows, as ``KNNDatastore.add`` does. If it fails halfway, repeat it: no row is added twice."""
         with self._writing:
-            multi_label = is_multi_label(labels) if self._about.multi_label is None else self.multi_label
+            multi_label = are_lists(labels) if self._about.multi_label is None else self.multi_label
             _, names = encode_labels(labels, self.label_names, multi_label)
             if len(names) > len(self.label_names):
                 self._refresh_about()  # another process may have added them

@@ -27,9 +27,8 @@ from transformers import (
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
 from ...reading.source import refuse_mistyped_path
-from ...storage.atomic_replacement import valid_folder
+from ...storage.atomic_replacement import FolderState, read_one_save, valid_folder
 from ...storage.inside_folder import write_file
-from ...storage.one_state import FolderState, read_consistently
 from .checked_files import (
     REMEDY,
     DamagedFilesError,
@@ -178,7 +177,7 @@ class AutoModelWithoutHead(AutoModel):
         def load(place: str | Path) -> PreTrainedModel:
             return cls._load(str(place), *arguments, **kwargs)
 
-        model, state = read_consistently(name, load)
+        model, state = read_one_save(name, load)
         if state is not None:
             model.loaded_from = LoadedFrom(Path(name), state, load)
         return model

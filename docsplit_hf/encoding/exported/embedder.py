@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...arrays.predictions import Predictions
+from ...arrays.passages import Predictions
 from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_file
 from ...cores import core_count

@@ -14,10 +14,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import softmax
 
 from ...arrays.duplicates import EQUAL_DISTANCE, number_texts
+from ...reading.inputs import joined_texts
 from ...reading.shingles import MAX_SHINGLES, Shingles, shingles_of
 from ...reading.words import number_words
 from ..ensemble.corpus import nearest_rows
-from ..texts_and_labels import joined_texts
 
 if TYPE_CHECKING:
     import pyarrow as pa

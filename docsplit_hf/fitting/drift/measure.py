@@ -13,18 +13,17 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ...arrays.row_table import rows_at
-from ...reading.inputs import as_list, texts_and_pairs
+from ...reading.inputs import as_list, joined_texts, texts_and_pairs
 from ..ensemble.content import have_no_content
 from ..ensemble.corpus import id_numbers, texts_in, unit
 from ..ensemble.scoring import score_texts
 from ..ensemble.tfidf import words_of
 from ..label_tree import NO_LEVEL, extend_tree
 from ..rejection import check_error, closeness, familiarity
-from ..texts_and_labels import joined_texts
 from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
 
 if TYPE_CHECKING:
-    from ...arrays.predictions import Predictions
+    from ...arrays.passages import Predictions
     from ...arrays.snapshot import Snapshot
     from ..ensemble.scoring import PreparedExperts
 

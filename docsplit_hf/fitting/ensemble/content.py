@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...reading.inputs import joined_texts
 from ...reading.text_warnings import log_at_end
-from ..texts_and_labels import joined_texts
 from .tfidf import words_of
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from ...arrays.keys import EXTRA_CANDIDATES, LARGEST_VALUE
 from ...arrays.row_table import rows_at
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
+from ...reading.inputs import joined_texts
 from ...reading.versions import VersionPairs, groups_of_pairs, version_pairs
 from ...reading.words import number_words
-from ..texts_and_labels import joined_texts
 from .schema import UNIT_COMPONENTS, Array, Range
 from .style import style_of_texts
 from .tfidf import FEW_TEXTS, fit_words, times_transposed

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...arrays.row_table import take_passages
+from ...arrays.row_table import DESCRIPTION_ID_PREFIX, take_passages
 from ...reading.versions import group_versions
 from ..rejection import closeness
 from .corpus import texts_in
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from .problem import Problem
 
 
-DESCRIPTION_ID_PREFIX = "label:"  # of label descriptions, which are never held out
 FOLDS = 5
 FOLDS_OF_FEW_EXAMPLES = 10  # each example counts: without a fifth of them, all experts look worse than they are
 FEW_EXAMPLES = 200

@@ -11,9 +11,8 @@ import numpy as np
 from ...metrics.of_arrays import accuracy, log_loss, macro_f1
 from ..label_tree import Level
 from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
-from .guarantees import LabelOutcome
+from .guarantees import LabelOutcome, SurestError, describe_surest_error
 from .schema import Count, ErrorRate, Fraction, Lengths, NotNegative, Range, is_possible, types_of
-from .surest_error import SurestError, describe_surest_error
 
 HELD_OUT_TEXTS = "held-out texts"
 MAX_PRINTED_PROPORTIONS = 5

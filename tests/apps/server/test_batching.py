@@ -9,8 +9,7 @@ from docsplit_hf.apps.server.batching import Batcher, predictions_at
 from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
 from docsplit_hf.apps.server.served_folders import State
 from docsplit_hf.apps.server.settings import ServerSettings
-from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.arrays.predictions import Predictions
+from docsplit_hf.arrays.passages import Passages, Predictions
 from docsplit_hf.classifier.call_options import checked_options
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 

@@ -22,7 +22,7 @@ from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.fitting.ensemble.tfidf import fit_words, restore_vectorizer
-from docsplit_hf.fitting.texts_and_labels import joined_texts
+from docsplit_hf.reading.inputs import joined_texts
 from docsplit_hf.reading.words import number_words
 
 from .stores import fitted_store, make_keys, make_store, make_texts, score

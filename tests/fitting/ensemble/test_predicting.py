@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.arrays.predictions import Predictions
+from docsplit_hf.arrays.passages import Predictions
 from docsplit_hf.fitting.ensemble.explaining import MAX_EXPLAINED_WORDS, explain
 from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.neighbor_expert import VOTERS

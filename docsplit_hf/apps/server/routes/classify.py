@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
-from ....classifier.file_inputs import with_unreadable
+from ....fitting.prediction import with_unreadable
 from ....reading.files.failures import FailedFile, UnreadableFile
 from ..batching import ReadTexts
 from ..bodies import call_options_of, parsed, parsed_json

@@ -6,7 +6,7 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.snapshot import FittedState
 from docsplit_hf.fitting.ensemble.fit import Fit
-from docsplit_hf.storage.fitted_names import ARRAYS, DEFAULTS, SETTINGS
+from docsplit_hf.storage.datastore_files import ARRAYS, DEFAULTS, SETTINGS
 from tests.fitting.ensemble.stores import fitted_store, score
 
 LATER_SETTINGS = {*DEFAULTS, "measured_for", "accuracy_interval", "foreign", "novelty", "lost"}

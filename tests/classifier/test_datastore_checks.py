@@ -5,7 +5,7 @@ import pytest
 from datasets import Dataset
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.classifier import precision
+from docsplit_hf.classifier import datastore_checks
 from docsplit_hf.encoding.backends.registry import BackendOptions
 from docsplit_hf.encoding.checkpoints.fingerprint import encoder_fingerprint
 from docsplit_hf.encoding.embedders import make_embedder
@@ -60,7 +60,7 @@ def test_a_datastore_of_another_precision_is_tried_and_logged(stores, texts, cap
 
 def test_a_datastore_is_refused_if_other_neighbors_are_found(stores, texts, monkeypatch):
     pipe, folder, _ = stores
-    monkeypatch.setattr(precision, "MIN_RECALL", 1.01)
+    monkeypatch.setattr(datastore_checks, "MIN_RECALL", 1.01)
     with pytest.raises(ValueError, match="built in int8, but the model runs in float32 .* Load the model as"):
         pipe("float32", "int8")
     with pytest.raises(ValueError, match="its neighbors cannot be compared, because it has no texts"):

@@ -10,8 +10,14 @@ from transformers import AutoTokenizer, BertConfig, BertModel, pipeline
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.encoding.checkpoints import checkpoint
 from docsplit_hf.storage import atomic_replacement
-from docsplit_hf.storage.atomic_replacement import SAVED, locked, replaced_at_once, save_lock
-from docsplit_hf.storage.one_state import FolderState, read_consistently
+from docsplit_hf.storage.atomic_replacement import (
+    SAVED,
+    FolderState,
+    locked,
+    read_one_save,
+    replaced_at_once,
+    save_lock,
+)
 
 from .test_atomic_replacement import content
 from .test_atomic_replacement import write as write_files
@@ -46,7 +52,7 @@ def test_saves_at_any_moment_of_a_load_leave_one_state(versions, moment, tmp_pat
             for version in versions:  # back to what was there before, too
                 save(tmp_path, version)
 
-    found, state = read_consistently(tmp_path, lambda place: read(place, between))
+    found, state = read_one_save(tmp_path, lambda place: read(place, between))
     assert found == [versions[-1]] * 3 and state == FolderState.of(tmp_path)
     save(tmp_path, "another")
     assert state != FolderState.of(tmp_path)
@@ -63,9 +69,9 @@ def test_errors_from_a_concurrent_save_cause_a_second_read_and_others_are_raised
             raise KeyError("half old and half new")
         return read(place)
 
-    assert read_consistently(tmp_path, read_broken)[0] == ["b"] * 3
+    assert read_one_save(tmp_path, read_broken)[0] == ["b"] * 3
     with pytest.raises(ZeroDivisionError):
-        read_consistently(tmp_path, lambda _: 1 / 0)
+        read_one_save(tmp_path, lambda _: 1 / 0)
 
 
 def no_locks(*_):
@@ -82,10 +88,10 @@ def test_without_locks_reading_is_tried_several_times_and_then_refused(tmp_path,
             times.append(number)
             save(tmp_path, f"{len(times)}")
 
-    assert read_consistently(tmp_path, lambda place: read(place, between))[0] == ["5"] * 3
+    assert read_one_save(tmp_path, lambda place: read(place, between))[0] == ["5"] * 3
     numbers = itertools.count()
     with pytest.raises(OSError, match="was saved to during each of 20 tries"):
-        read_consistently(tmp_path, lambda _: save(tmp_path, f"{next(numbers)}"))
+        read_one_save(tmp_path, lambda _: save(tmp_path, f"{next(numbers)}"))
 
 
 class Killed(BaseException):
@@ -107,16 +113,16 @@ def test_what_a_killed_save_left_is_read_where_it_is(tmp_path):
     with killed_before_files_are_in_place():
         save(tmp_path, "b")
     before = content(tmp_path)
-    found, state = read_consistently(tmp_path, read)
+    found, state = read_one_save(tmp_path, read)
     assert found == ["b"] * 3 and state.place == tmp_path / SAVED
-    assert read_consistently(tmp_path, read, hold=True)[0] == ["b"] * 3 and content(tmp_path) == before
+    assert read_one_save(tmp_path, read, hold=True)[0] == ["b"] * 3 and content(tmp_path) == before
 
 
 def test_reading_does_not_wait_for_a_save(tmp_path):
     save(tmp_path, "a")
     with replaced_at_once(tmp_path) as staging:
         write_files(staging, dict.fromkeys(NAMES, "b"))
-        assert read_consistently(tmp_path, read)[0] == ["a"] * 3
+        assert read_one_save(tmp_path, read)[0] == ["a"] * 3
     assert read(tmp_path) == ["b"] * 3
 
 
@@ -125,7 +131,7 @@ def test_a_held_folder_can_be_read_and_not_saved_to(tmp_path):
     with save_lock(tmp_path):
         with save_lock(tmp_path):
             pass
-        assert read_consistently(tmp_path, read, hold=True)[0] == ["a"] * 3
+        assert read_one_save(tmp_path, read, hold=True)[0] == ["a"] * 3
         with pytest.raises(BlockingIOError), locked(tmp_path, wait=False):
             pass
     with locked(tmp_path, wait=False):

@@ -1,4 +1,4 @@
-"""Check of a datastore that was built in another precision than the model runs in."""
+"""Checks that a datastore fits its classifier: one label or several, and the precision that it was built in."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays.probe import PROBE_TEXTS, in_one_precision
+from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..reading.text_warnings import unlogged
 
 if TYPE_CHECKING:
     from ..arrays.store import Store
+    from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
     from ..encoding.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
@@ -20,6 +22,15 @@ SAMPLED_ROWS = 256  # some may have no text
 COMPARED_TEXTS = 64  # of the sampled rows
 COMPARED_NEIGHBORS = 10
 MIN_RECALL = 0.8
+
+
+def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples: str) -> None:
+    """Refuse examples whose number of labels does not fit the classifier's head; without a head, accept all."""
+    if config.num_labels and multi_label != (config.problem_type == MULTI_LABEL):
+        raise ValueError(
+            f"{examples} have {'several labels' if multi_label else 'one label'} each, and the classifier's "
+            f"problem_type is {config.problem_type!r}: several labels need {MULTI_LABEL!r}."
+        )
 
 
 def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store) -> None:

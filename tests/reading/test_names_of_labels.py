@@ -2,16 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from docsplit_hf.fitting.texts_and_labels import names_of_labels
-
-
-def test_all_methods_of_the_pipeline_take_tables(pipe, untrained, texts):
-    table = pd.DataFrame({"text": texts[:9]})
-    assert pipe(table) == pipe(texts[:9])
-    assert untrained.add_examples(table, pd.Series(["a", "b", "c"] * 3)) == [str(i) for i in range(9)]
-    assert untrained.datastore.texts == texts[:9]
-    assert untrained.calibrate(np.array(texts[9:20]), np.array(["a"] * 11)).examples == 11
-    assert pipe(pd.DataFrame({"text": []})) == pipe([]) == list(pipe(text for text in ())) == []
+from docsplit_hf.reading.labels import names_of_labels
 
 
 @pytest.mark.parametrize("labels, said", [

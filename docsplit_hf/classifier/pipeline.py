@@ -532,10 +532,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         from ..fitting.audit.examine import corrections
 
         datastore = self._datastore()
-        changes = corrections(audit, datastore.view().all())
-        datastore.relabel(changes.labels)
-        datastore.remove(changes.removed)
-        return changes.labels, changes.removed
+        new_labels, removed = corrections(audit, datastore.view().all())
+        datastore.relabel(new_labels)
+        datastore.remove(removed)
+        return new_labels, removed
 
     def datalab_inputs(self) -> DatalabInputs:
         """Make the inputs of cleanlab's ``Datalab`` from the examples that ``fit`` held out.

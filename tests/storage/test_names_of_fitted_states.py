@@ -6,17 +6,17 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.snapshot import FittedState
 from docsplit_hf.fitting.ensemble.fit import Fit
-from docsplit_hf.storage.datastore_files import ARRAYS, DEFAULTS, SETTINGS
+from docsplit_hf.storage.datastore_files import FITTED_ARRAYS, FITTED_DEFAULTS, FITTED_SETTINGS
 from tests.fitting.ensemble.stores import fitted_store, score
 
-LATER_SETTINGS = {*DEFAULTS, "measured_for", "accuracy_interval", "foreign", "novelty", "lost"}
+LATER_SETTINGS = {*FITTED_DEFAULTS, "measured_for", "accuracy_interval", "foreign", "novelty", "lost"}
 LATER_ARRAYS = {"proportion_draws", "held_out_is_counted"}
 
 
 def with_earlier_names(state, is_first_version):
     """The state with the names that earlier versions saved."""
-    of_settings = {new: old for old, new in SETTINGS.items()}
-    of_arrays = {new: old for old, new in ARRAYS.items()}
+    of_settings = {new: old for old, new in FITTED_SETTINGS.items()}
+    of_arrays = {new: old for old, new in FITTED_ARRAYS.items()}
     settings = {}
     for name, value in state.settings.items():
         if not (is_first_version and name in LATER_SETTINGS):

@@ -47,17 +47,26 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
         progress.update()
         groups = duplicate_groups(snapshot.rows, vectors)
         progress.update()
-        suspects = suspect_labels(answers.labels, answers.rows, answers.probabilities, nearest)
+        suspects, wrong = suspect_labels(answers.labels, answers.rows, answers.probabilities, nearest)
         progress.update()
+    closeness = nearest.closeness()
+    found_outliers = [
+        Outlier(id=ids[row], label=labels[row], closeness=float(closeness[row]), remove=False, text=texts[row])
+        for row in outliers(closeness).tolist()
+    ]
+    confused: list[ConfusedLabels] = []
+    if not snapshot.multi_label:
+        best = answers.probabilities.argmax(1)
+        confused = confused_labels(answers.labels[answers.rows], best, answers.names)
     return Audit(
         examples=len(ids),
         checked=len(answers.rows),
         not_checked=answers.missing,
-        wrong_labels=round(suspects.wrong, 1),
-        label_issues=[_label_issue(suspect, answers.names, ids, labels, texts) for suspect in suspects.found],
+        wrong_labels=round(wrong, 1),
+        label_issues=[_label_issue(suspect, answers.names, ids, labels, texts) for suspect in suspects],
         duplicates=[_duplicates(group, ids, labels, texts) for group in groups],
-        outliers=_outliers(nearest.closeness(), ids, labels, texts),
-        confused_labels=[] if snapshot.multi_label else _confused_labels(answers),
+        outliers=found_outliers,
+        confused_labels=confused,
     )
 
 
@@ -94,27 +103,6 @@ def _duplicates(group: DuplicateGroup, ids: list[str], labels: list[Labels], tex
     )
 
 
-def _outliers(closeness: np.ndarray, ids: list[str], labels: list[Labels], texts: list[str]) -> list[Outlier]:
-    return [
-        Outlier(id=ids[row], label=labels[row], closeness=float(closeness[row]), remove=False, text=texts[row])
-        for row in outliers(closeness).tolist()
-    ]
-
-
-def _confused_labels(answers: OutOfFold) -> list[ConfusedLabels]:
-    best = answers.probabilities.argmax(1)
-    return [
-        ConfusedLabels(
-            first=answers.names[confusion.first],
-            second=answers.names[confusion.second],
-            first_as_second=confusion.first_as_second,
-            second_as_first=confusion.second_as_first,
-            share=confusion.share,
-        )
-        for confusion in confused_labels(answers.labels[answers.rows], best, len(answers.names))
-    ]
-
-
 def _labels_of(snapshot: Snapshot) -> list[Labels]:
     """Name of the label of each example, or list of names."""
     names = np.array(snapshot.label_names, dtype=object)
@@ -144,12 +132,12 @@ def out_of_fold(snapshot: Snapshot) -> OutOfFold:
         raise ValueError(
             "The weights were chosen on held-out texts, and audits need folds of examples: call fit() without texts."
         )
-    numbered = _labels_by(ready.ensemble.labels, snapshot)
+    labels, have_other_label = _labels_by(ready.ensemble.labels, snapshot)
     ids = id_numbers(snapshot.rows, snapshot.keys)
     reasons = {
         "came after fit()": ~np.isin(ids, ready.ensemble.ids),
         "describe a label": ~are_texts(snapshot),
-        "have a label that came after fit()": numbered.have_other_label,
+        "have a label that came after fit()": have_other_label,
         "were never held out, as the only text of their label": ~np.isin(ids, held_out.ids),
     }
     has_answer = np.ones(len(ids), bool)
@@ -166,24 +154,17 @@ def out_of_fold(snapshot: Snapshot) -> OutOfFold:
         rows=rows,
         probabilities=held_out.probabilities[place],
         names=ready.ensemble.labels,
-        labels=numbered.labels,
+        labels=labels,
         missing=missing,
     )
 
 
-class _NumberedLabels(NamedTuple):
-    """Labels of N examples, numbered by given names."""
-
-    labels: np.ndarray  # int64 (N,), -1 for other labels; or bool (N, C)
-    have_other_label: np.ndarray  # bool (N,)
-
-
-def _labels_by(names: list[str], snapshot: Snapshot) -> _NumberedLabels:
-    """Number the labels of all examples by ``names``."""
+def _labels_by(names: list[str], snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
+    """Number the labels of all examples by ``names``, -1 for others; and whether each example has another, ``(N,)``."""
     columns = np.array([snapshot.label_names.index(name) for name in names])
     if snapshot.multi_label:
         have_other_label = np.delete(snapshot.labels, columns, axis=1).any(1)
-        return _NumberedLabels(labels=snapshot.labels[:, columns], have_other_label=have_other_label)
+        return snapshot.labels[:, columns], have_other_label
     used = np.unique(snapshot.labels)
     if len(used) < 2:
         name = snapshot.label_names[used[0]]
@@ -191,18 +172,14 @@ def _labels_by(names: list[str], snapshot: Snapshot) -> _NumberedLabels:
     numbers = np.full(len(snapshot.label_names), -1)
     numbers[columns] = np.arange(len(columns))
     labels = numbers[snapshot.labels]
-    return _NumberedLabels(labels=labels, have_other_label=labels < 0)
+    return labels, labels < 0
 
 
-class Corrections(NamedTuple):
-    """Changes of a datastore."""
-
-    labels: dict[str, Labels]  # new label or labels of examples, by id
-    removed: list[str]  # ids of examples to remove
-
-
-def corrections(audit: Audit, snapshot: Snapshot) -> Corrections:
+def corrections(audit: Audit, snapshot: Snapshot) -> tuple[dict[str, Labels], list[str]]:
     """Turn an audit, possibly edited, into changes, except those that would leave a label without examples.
+
+    Returns:
+        The new label or labels of examples, by id, and the ids of examples to remove.
 
     Raises:
         ValueError: If the audit does not fit the examples.
@@ -225,10 +202,8 @@ def corrections(audit: Audit, snapshot: Snapshot) -> Corrections:
     if kept:
         which = ", ".join(f"{row_id!r} of {name!r}" for row_id, name in kept.items())
         logger.warning("Not changed, as a label would lose its last example: %s. Add examples of these labels.", which)
-    return Corrections(
-        labels={row_id: label for row_id, label in audit.new_labels.items() if row_id not in kept},
-        removed=[row_id for row_id in audit.to_remove if row_id not in kept],
-    )
+    new_labels = {row_id: label for row_id, label in audit.new_labels.items() if row_id not in kept}
+    return new_labels, [row_id for row_id in audit.to_remove if row_id not in kept]
 
 
 def _check_audit(audit: Audit, snapshot: Snapshot, known: dict[str, Labels]) -> None:

@@ -18,6 +18,7 @@ from ...reading.inputs import joined_texts
 from ...reading.shingles import MAX_SHINGLES, Shingles, shingles_of
 from ...reading.words import number_words
 from ..ensemble.corpus import nearest_rows
+from .report import ConfusedLabels
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -219,14 +220,9 @@ class SuspectLabel(NamedTuple):
     near_suggested: int  # number of neighbors with the suggested label
 
 
-class SuspectLabels(NamedTuple):
-    """Suspect labels of an audit."""
-
-    found: list[SuspectLabel]  # the least probable label first
-    wrong: float  # expected number of wrong labels among all checked ones
-
-
-def suspect_labels(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest) -> SuspectLabels:
+def suspect_labels(
+    labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest
+) -> tuple[list[SuspectLabel], float]:
     """Find labels of N examples that are probably wrong.
 
     Args:
@@ -237,7 +233,8 @@ def suspect_labels(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarr
         nearest: The neighbors of all N examples.
 
     Returns:
-        The suspect labels, and the expected number of wrong labels.
+        The suspect labels, the least probable label first, and the expected number of wrong labels among all checked
+        ones.
     """
     if labels.ndim == 2:
         return _suspects_of_multi_label(labels, rows, probabilities, nearest)
@@ -255,12 +252,12 @@ def suspect_labels(labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarr
             near_suggested=nearest.agreeing(labels, rows[i], best[i]),
         )
         found.append(suspect)
-    return SuspectLabels(found=sorted(found, key=lambda suspect: suspect.probability), wrong=float(wrong.sum()))
+    return sorted(found, key=lambda suspect: suspect.probability), float(wrong.sum())
 
 
 def _suspects_of_multi_label(
     labels: np.ndarray, rows: np.ndarray, probabilities: np.ndarray, nearest: Nearest
-) -> SuspectLabels:
+) -> tuple[list[SuspectLabel], float]:
     """Check each entry of multi-label examples; at most one suspect for each example, with all likely changes."""
     given = labels[rows]
     binary_probabilities = np.stack([1 - probabilities, probabilities], axis=2).reshape(-1, 2)
@@ -281,7 +278,7 @@ def _suspects_of_multi_label(
             near_suggested=nearest.agreeing(labels[:, column], rows[i], not given[i, column]),
         )
         found.append(suspect)
-    return SuspectLabels(found=sorted(found, key=lambda suspect: suspect.probability), wrong=float(wrong.sum()))
+    return sorted(found, key=lambda suspect: suspect.probability), float(wrong.sum())
 
 
 def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -312,28 +309,18 @@ def wrong_and_right(labels: np.ndarray, probabilities: np.ndarray) -> tuple[np.n
     return wrong, right
 
 
-class Confusion(NamedTuple):
-    """Two labels, by number, that the experts confuse."""
-
-    first: int
-    second: int
-    first_as_second: int  # number of examples of the first label with the second as answer
-    second_as_first: int
-    share: float  # fraction of confused examples of the two labels
-
-
-def confused_labels(labels: np.ndarray, answers: np.ndarray, count: int) -> list[Confusion]:
-    """Find confused pairs of ``count`` labels, most confused first, by labels and answers, int64 ``(m,)`` each."""
-    matrix = np.zeros((count, count), np.int64)
+def confused_labels(labels: np.ndarray, answers: np.ndarray, names: Sequence[str]) -> list[ConfusedLabels]:
+    """Find confused pairs of the labels, most confused first, by labels and answers, int64 ``(m,)`` each."""
+    matrix = np.zeros((len(names), len(names)), np.int64)
     np.add.at(matrix, (labels, answers), 1)
     confusions = []
     for a, b in zip(*np.nonzero(np.triu(matrix + matrix.T, 1)), strict=True):
         wrong = matrix[a, b] + matrix[b, a]
         share = wrong / (wrong + matrix[a, a] + matrix[b, b])
         if wrong >= MIN_CONFUSED_EXAMPLES and share >= MIN_CONFUSED_FRACTION:
-            confusion = Confusion(
-                first=int(a),
-                second=int(b),
+            confusion = ConfusedLabels(
+                first=names[a],
+                second=names[b],
                 first_as_second=int(matrix[a, b]),
                 second_as_first=int(matrix[b, a]),
                 share=float(share),

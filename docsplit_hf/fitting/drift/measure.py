@@ -276,7 +276,7 @@ def _measure(
             progress.update(len(window))
     if not parts:
         raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: give at least one.")
-    period = _joined(parts)
+    period = DriftPeriod(*(np.concatenate(values) for values in zip(*parts, strict=True)))
     return _MeasuredPeriod(period, empty=count - len(period.closeness), new_words=new_words, most_novel=most_novel)
 
 
@@ -305,17 +305,6 @@ def _most_novel(candidates: list[NovelText], earlier: list[NovelText]) -> list[N
     for text in (*candidates, *earlier):
         different[text.text, text.text_pair] = text
     return heapq.nlargest(MAX_NOVEL_TEXTS, different.values(), key=lambda text: (text.novelty, -text.row))
-
-
-def _joined(periods: list[DriftPeriod]) -> DriftPeriod:
-    """Concatenate the measures of several windows."""
-    return DriftPeriod(
-        probabilities=np.concatenate([period.probabilities for period in periods]),
-        closeness=np.concatenate([period.closeness for period in periods]),
-        novelty=np.concatenate([period.novelty for period in periods]),
-        unknown_words=np.concatenate([period.unknown_words for period in periods]),
-        without_content=np.concatenate([period.without_content for period in periods]),
-    )
 
 
 def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:

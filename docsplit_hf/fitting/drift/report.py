@@ -11,6 +11,7 @@ from typing import NotRequired, TypedDict
 
 import numpy as np
 
+from ...arrays.snapshot import ExampleShown
 from ...reading.characters import on_one_line
 from ...storage.inside_folder import write_file
 
@@ -64,23 +65,7 @@ def mean_change(now: np.ndarray, then: np.ndarray) -> Change:
     return Change(now=mean_now, then=mean_then, low=float(interval.low), high=float(interval.high))
 
 
-class Labeled(TypedDict):
-    """Entry with the name of a label, or a list of names if a text may have several."""
-
-    label: NotRequired[str]
-    labels: NotRequired[list[str]]
-
-
-class NearestExample(Labeled):
-    """The example nearest to a text."""
-
-    text: str | None
-    text_pair: str | None
-    id: str
-    distance: float  # squared L2
-
-
-class NovelEntry(Labeled):
+class NovelEntry(TypedDict):
     """A novel text with its answer and its nearest example."""
 
     row: int
@@ -88,7 +73,9 @@ class NovelEntry(Labeled):
     text_pair: str | None
     novelty: float
     score: float
-    nearest: NearestExample
+    nearest: ExampleShown
+    label: NotRequired[str]
+    labels: NotRequired[list[str]]  # if a text may have several
 
 
 @dataclass(frozen=True)
@@ -216,7 +203,7 @@ def _cells(change: Change) -> dict[str, str]:
     return cells
 
 
-def _answer(entry: Labeled) -> str:
+def _answer(entry: NovelEntry | ExampleShown) -> str:
     """Label or labels of an entry, as text."""
     if "label" in entry:
         return entry["label"]

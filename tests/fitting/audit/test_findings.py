@@ -1,6 +1,7 @@
 """Neighbors, outliers, near-duplicates, suspect labels and confused labels."""
 
 import itertools
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -203,7 +204,7 @@ def test_sure_suggestions_are_right():
     total = 0
     for seed in range(5):
         labels, probabilities, _, right = made_up(seed=seed, wrong=20)
-        suspects = suspect_labels(labels, np.arange(200), probabilities, near_of(right)).found
+        suspects = suspect_labels(labels, np.arange(200), probabilities, near_of(right))[0]
         total += sum(suspect.sure for suspect in suspects)
         hits += sum(suspect.sure and suspect.suggested == right[suspect.row] for suspect in suspects)
     assert hits >= 0.9 * total > 40
@@ -245,6 +246,6 @@ def test_confused_labels_are_counted():
     labels = np.repeat([0, 1, 2, 0, 1, 1, 2], [6, 8, 30, 4, 2, 1, 2])
     answers = np.repeat([0, 1, 2, 1, 0, 2, 1], [6, 8, 30, 4, 2, 1, 2])
     # 0 and 1 are confused in 6 of 20 examples; 1 and 2 in 3 of 41, which is too few
-    assert confused_labels(labels, answers, 4) == [(0, 1, 4, 2, 0.3)]
-    assert confused_labels(np.array([0, 1]), np.array([1, 0]), 2) == []
-    assert confused_labels(np.zeros(0, int), np.zeros(0, int), 3) == []
+    assert [astuple(found) for found in confused_labels(labels, answers, "abcd")] == [("a", "b", 4, 2, 0.3)]
+    assert confused_labels(np.array([0, 1]), np.array([1, 0]), "ab") == []
+    assert confused_labels(np.zeros(0, int), np.zeros(0, int), "abc") == []

@@ -25,8 +25,8 @@ from benchmarks.quality.few_labels.protocol import FewLabels, Text, load_few_lab
 from benchmarks.quality.few_labels.records import add_record, read_records
 from benchmarks.quality.label_sets import draw_rows, shortened
 from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_FOLDER
-from docsplit_hf.fitting.ensemble.fitting import REPORTED_ERRORS
 from docsplit_hf.fitting.ensemble.guarantees import Guarantees
+from docsplit_hf.fitting.ensemble.measuring import REPORTED_ERRORS
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_texts
 from docsplit_hf.fitting.label_tree import (
     FLAT,

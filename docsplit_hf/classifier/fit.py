@@ -15,9 +15,10 @@ from ..arrays.row_table import encode_known_labels
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
-from ..fitting.ensemble.fitting import fit_experts, measure, weigh_experts
+from ..fitting.ensemble.fitting import fit_experts, weigh_experts
 from ..fitting.ensemble.held_out_scores import are_texts
 from ..fitting.ensemble.log_linear_pool import ClassProportions
+from ..fitting.ensemble.measuring import measure
 from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
 from ..fitting.ensemble.registry import EXPERTS
 from ..fitting.ensemble.report import FitReport

@@ -1,48 +1,23 @@
-"""Fit of the experts of a datastore: prepare, learn, weigh, and measure on held-out texts."""
+"""Fit of the experts of a datastore: prepare, learn, weigh, measure."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from tqdm.auto import tqdm
 
-from ..label_tree import Level, label_tree
-from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
-from .fit import Ensemble, Fit
-from .guarantees import Guarantees, HeldOutAnswers, LabelOutcome, surest_error
+from .fit import Ensemble
 from .held_out_scores import scores_by_folds, scores_of_held_out
-from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
+from .measuring import measure
 from .preparing import prepare
 from .registry import fit_all, start_in_folds
-from .report import (
-    ENSEMBLE,
-    HELD_OUT_TEXTS,
-    LABEL_ERROR,
-    LARGEST_CLASS,
-    SAMPLE_PROPORTIONS,
-    UNKNOWN_PROPORTIONS,
-    WORD_REGRESSION,
-    FitReport,
-    LevelMeasurement,
-    Measurement,
-    largest_class,
-    measure_level,
-    measure_predictions,
-)
-from .weighing import held_out_answers, weigh
+from .weighing import weigh
 
 if TYPE_CHECKING:
-    from .expert import TrainingData
-    from .held_out_scores import HeldOutScores
+    from .fit import Fit
     from .preparing import Prepared
     from .problem import Problem
     from .weighing import Weighing
-
-FOLDS_OF_EXAMPLES = "folds of the examples"
-NOTHING_TO_HOLD_OUT = "nothing to hold out"
-REPORTED_ERRORS = (0.01, 0.05, 0.1)  # error rates for which the report gives the fraction of answered texts
-MIN_EXAMPLES_FOR_THRESHOLD = 5  # with a label, and without it; labels with fewer get a common threshold
 
 
 def fit_experts(problem: Problem, show_progress: bool = True) -> Fit:
@@ -94,186 +69,3 @@ def _learn(problem: Problem, prepared: Prepared) -> Ensemble:
         learned=fit_all(data, start, are_known=problem.held_out is not None),
         ids=corpus.ids,
     )
-
-
-def measure(problem: Problem, prepared: Prepared, weighing: Weighing) -> Fit:
-    """Measure the ensemble on the held-out texts, and put together the fit."""
-    ensemble = weighing.ensemble
-    scores = weighing.scores
-    multi_label = ensemble.multi_label
-    probabilities = weighing.probabilities()
-    held_out = held_out_answers(scores, probabilities, weighing.has_out_of_scope_documents)
-    guarantees = _guarantees(weighing, held_out.rows(scores.is_counted), prepared.paths)
-    return Fit(
-        ensemble=ensemble,
-        report=_report(problem, prepared, weighing.counted(), probabilities[scores.is_counted], guarantees),
-        held_out=held_out,
-        proportion_draws=guarantees.proportion_draws,
-        log_likelihood=weighing.log_likelihood(),
-        thresholds=label_thresholds(probabilities, scores.targets).tolist() if multi_label else None,
-    )
-
-
-def _guarantees(weighing: Weighing, held_out: HeldOutAnswers, paths: list[list[str]]) -> Guarantees:
-    """Guarantees by the held-out answers, with a default limit of novelty if some documents are out of scope."""
-    guarantees = Guarantees(
-        held_out=held_out,
-        proportion_draws=weighing.proportions.draws.astype(np.float32),
-        multi_label=weighing.ensemble.multi_label,
-        default_lost=0.0,
-        tree=label_tree(paths),
-    )
-    # With too few held-out texts the limit cannot be guaranteed.
-    if weighing.has_out_of_scope_documents and guarantees.novelty_limit(DEFAULT_LOST_FRACTION) < HIGHEST_NOVELTY:
-        return guarantees._replace(default_lost=DEFAULT_LOST_FRACTION)
-    return guarantees
-
-
-def _report(
-    problem: Problem, prepared: Prepared, weighing: Weighing, probabilities: np.ndarray, guarantees: Guarantees
-) -> FitReport:
-    data = prepared.data
-    versions = prepared.versions
-    ensemble = weighing.ensemble
-    scores = weighing.scores
-    draws = weighing.proportions.draws
-    importance = importance_weights(scores.targets > 0, draws)
-    interval: list[float] = []
-    answered: dict[str, float] = {}
-    needed: dict[str, int] = {}
-    by_label: list[LabelOutcome] = []
-    if not ensemble.multi_label:
-        found = accuracy_interval(guarantees.held_out.right, importance)
-        interval = [found.low, found.high]
-        answered = {str(error): guarantees.answered_fraction(error) for error in REPORTED_ERRORS}
-        for error in REPORTED_ERRORS:
-            count = None if answered[str(error)] else guarantees.texts_needed(error)
-            if count is not None:
-                needed[str(error)] = count
-        if guarantees.tree.is_flat and len(scores.targets):
-            by_label = guarantees.outcomes_by_label(LABEL_ERROR, ensemble.labels)
-    return FitReport(
-        examples=len(data.rows),
-        documents=len(data.corpus.ids) - len(data.rows),
-        left_out=problem.left_out,
-        labels=ensemble.labels,
-        measured_on=_measured_on(problem, len(scores.targets)),
-        texts=len(scores.targets),
-        single=[name for name, total in zip(ensemble.labels, data.targets.sum(0), strict=True) if total == 1],
-        shares=dict(zip(ensemble.experts, weighing.weights.relative.tolist(), strict=True)),
-        proportions=dict(zip(ensemble.labels, ensemble.learned.proportions.tolist(), strict=True)),
-        class_proportions=_source_of_proportions(problem),
-        changed_answers=weighing.proportions.changed_answers,
-        measured=_measurements(data, weighing, probabilities, importance.mean(0)),
-        answered=answered,
-        needed=needed,
-        by_label=by_label,
-        least_error=guarantees.least_error(),
-        surest_error=surest_error(guarantees, ensemble.labels, problem.snapshot, REPORTED_ERRORS),
-        measured_for=_measured_for(problem, data, has_draws=len(draws) > 0),
-        accuracy_interval=interval,
-        foreign=weighing.out_of_scope,
-        novelty=guarantees.default_lost,
-        lost=guarantees.lost_fraction() if weighing.has_out_of_scope_documents else 0.0,
-        versions=versions.examples,
-        version_groups=versions.groups,
-        contradictory=versions.contradictory,
-        agreeing=versions.agreeing,
-        version_fraction=prepared.version_fraction,
-        paths=[] if guarantees.tree.is_flat else prepared.paths,
-        levels=_levels(guarantees, ensemble.labels, importance.mean(0)),
-    )
-
-
-def _levels(guarantees: Guarantees, labels: list[str], importance: np.ndarray) -> list[LevelMeasurement]:
-    """Metrics at each level of the tree of labels, from the top; none of flat labels, or without held-out texts."""
-    held_out = guarantees.held_out
-    if guarantees.tree.is_flat or not len(held_out.ids):
-        return []
-    answered = {str(error): guarantees.answered_by_level(error) for error in REPORTED_ERRORS}
-    of_labels = Level(tuple(labels), np.arange(len(labels)))
-    measured = []
-    for number, level in enumerate((*guarantees.tree.upper_levels, of_labels)):
-        answered_here = {error: shares[number] for error, shares in answered.items()}
-        measured.append(measure_level(level, held_out.probabilities, held_out.labels, importance, answered_here))
-    return measured
-
-
-def _measured_on(problem: Problem, texts: int) -> str:
-    """Describe the texts that experts are measured on."""
-    if problem.held_out is not None:
-        return HELD_OUT_TEXTS
-    return FOLDS_OF_EXAMPLES if texts else NOTHING_TO_HOLD_OUT
-
-
-def _source_of_proportions(problem: Problem) -> str:
-    return problem.class_proportions if isinstance(problem.class_proportions, str) else "given"
-
-
-def _measured_for(problem: Problem, data: TrainingData, has_draws: bool) -> str:
-    """Name the label proportions for which everything is measured."""
-    is_sample = problem.held_out is not None or not is_class_balanced(data.targets)
-    if data.multi_label or (is_sample and not has_draws):
-        return SAMPLE_PROPORTIONS
-    if not has_draws:
-        return UNKNOWN_PROPORTIONS
-    return _source_of_proportions(problem)
-
-
-def _measurements(
-    data: TrainingData, weighing: Weighing, probabilities: np.ndarray, importance: np.ndarray
-) -> list[Measurement]:
-    """Metrics of each expert alone, of the ensemble, and of two baselines, on m held-out texts.
-
-    ``importance`` ``(m,)``: the importance weights of the held-out texts, averaged over the draws.
-    """
-    scores = weighing.scores
-    if not len(scores.targets):
-        return []
-    multi_label = data.multi_label
-    labels = scores.targets.astype(int) if multi_label else scores.targets.argmax(1)
-    predictions = _predictions_of_single_experts(scores, weighing.ensemble.experts, multi_label)
-    predictions[ENSEMBLE] = probabilities
-    if scores.word_regression is not None:
-        predictions[WORD_REGRESSION] = scores.word_regression
-    has_draws = len(weighing.proportions.draws) > 0
-    class_proportions = weighing.proportions.likeliest[None] if has_draws else data.targets
-    predictions[LARGEST_CLASS] = largest_class(class_proportions, len(scores.targets), multi_label)
-    return [measure_predictions(name, predicted, labels, importance) for name, predicted in predictions.items()]
-
-
-def _predictions_of_single_experts(
-    scores: HeldOutScores, experts: list[str], multi_label: bool
-) -> dict[str, np.ndarray]:
-    """Probabilities ``(m, C)`` by each expert alone, with the sharpness that fits the held-out texts best."""
-    spreads = spread_of_scores(scores.scores, multi_label)
-    predictions = {}
-    for i, name in enumerate(experts):
-        alone = scores.scores[[i]] / spreads[i]
-        weights = fit_weights(alone, scores.targets, np.ones(1), multi_label)
-        predictions[name] = pool(alone, weights, multi_label)
-    return predictions
-
-
-def label_thresholds(probabilities: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Choose thresholds ``(C,)`` with the best F1 on m held-out texts, ``(m, C)``; rare labels get a common one."""
-    if not len(targets):
-        return np.full(targets.shape[1], 0.5)
-    common = _best_threshold(probabilities.ravel(), targets.ravel())
-    counts = np.minimum(targets.sum(0), (1 - targets).sum(0))
-    thresholds = []
-    for scores, has_label, count in zip(probabilities.T, targets.T, counts, strict=True):
-        is_frequent = count >= MIN_EXAMPLES_FOR_THRESHOLD
-        thresholds.append(_best_threshold(scores, has_label) if is_frequent else common)
-    return np.array(thresholds)
-
-
-def _best_threshold(probabilities: np.ndarray, targets: np.ndarray) -> float:
-    """Find the threshold with the best F1: the midpoint between the last accepted and the first rejected score."""
-    order = np.argsort(-probabilities, kind="stable")
-    ranked = probabilities[order]
-    hits = np.cumsum(targets[order])
-    f1 = 2 * hits / (np.arange(1, len(hits) + 1) + max(hits[-1], 1))
-    f1[:-1][ranked[:-1] == ranked[1:]] = -1  # equal probabilities are accepted or rejected together
-    last = int(f1.argmax())
-    return float((ranked[last] + (ranked[last + 1] if last + 1 < len(ranked) else 0)) / 2)

@@ -100,7 +100,7 @@ def add_rows(
     return replace(grown, label_names=names)
 
 
-def add_documents(
+def add_document_rows(
     snapshot: Snapshot,
     keys: Any,
     texts: Iterable[str | None] | None = None,

@@ -81,7 +81,7 @@ def build_index(
     """Train an index on a fixed sample, and fill it. ``begun``: an unfinished index that ``keep`` saved earlier."""
     start = time.perf_counter()
     index = begun or new_index(factory, keys.shape[1])
-    for part in parts_of(index):
+    for part in _parts_of(index):
         if hasattr(part, "do_polysemous_training"):
             part.do_polysemous_training = False  # takes minutes, and is for a search that is not used
     try:
@@ -158,7 +158,7 @@ def new_index(factory: str, dimension: int) -> faiss.Index:
         ) from error
 
 
-def parts_of(index: faiss.Index) -> list[Any]:
+def _parts_of(index: faiss.Index) -> list[Any]:
     """An index and its nested indexes, each downcast to its class."""
     import faiss
 
@@ -175,7 +175,7 @@ def _centroids(index: faiss.Index) -> int:
     """The largest number of centroids of a k-means in the index; 0 without k-means."""
     import faiss
 
-    parts = parts_of(index)
+    parts = _parts_of(index)
     found = [part.nlist for part in parts if isinstance(part, faiss.IndexIVF)]
     found += [part.pq.ksub for part in parts if hasattr(part, "pq")]
     return max(found, default=0)

@@ -9,7 +9,7 @@ import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,14 +30,13 @@ class KeyFile:
         self.path = Path(path)
         self.name = name
         with open(path, "rb") as file:
-            matrix = _find_matrix(file, name)
-            self.names = matrix.names
+            self.names, dtype, shape, offset = _find_matrix(file, name)
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._map.madvise(mmap.MADV_RANDOM)  # otherwise the system reads 128 KB for each row
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
             with contextlib.suppress(OSError):  # a system without large pages
                 self._map.madvise(mmap.MADV_NOHUGEPAGE)  # otherwise each row counts as 2 MB of memory
-        self.array = np.ndarray(matrix.shape, matrix.dtype, self._map, matrix.offset)
+        self.array = np.ndarray(shape, dtype, self._map, offset)
 
     def __reduce__(self) -> Any:
         return KeyFile, (self.path, self.name)
@@ -172,17 +171,11 @@ def write_tensors(arrays: dict[str, np.ndarray | MappedKeys], path: Path) -> Non
     return None
 
 
-class _Matrix(NamedTuple):
-    """A matrix in a safetensors file; ``names``: of all tensors in the file."""
+def _find_matrix(file: Any, name: str) -> tuple[list[str], np.dtype, tuple[int, int], int]:
+    """Find a matrix in a safetensors file (8 bytes with the header's length, a JSON header, data).
 
-    names: list[str]
-    dtype: np.dtype
-    shape: tuple[int, int]
-    offset: int  # in bytes
-
-
-def _find_matrix(file: Any, name: str) -> _Matrix:
-    """Find a matrix in a safetensors file (8 bytes with the header's length, a JSON header, data)."""
+    Returns the names of all tensors in the file, and the matrix's dtype, shape and offset in bytes.
+    """
     size = os.fstat(file.fileno()).st_size
     try:
         (length,) = struct.unpack("<Q", file.read(8))
@@ -198,4 +191,4 @@ def _find_matrix(file: Any, name: str) -> _Matrix:
             raise ValueError(f"{name} {entry['shape']} does not fit its bytes, {start} to {end} of {size}")
     except (struct.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"it has no matrix {name!r} of float32 or float16: {error}") from error
-    return _Matrix(list(header), dtype, (rows, width), 8 + length + start)
+    return list(header), dtype, (rows, width), 8 + length + start

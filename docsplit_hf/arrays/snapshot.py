@@ -83,8 +83,8 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and replace_lone_surrogates(value) == value
 
 
-class PassageShown(PlaceShown, total=False):
-    """The nearest passage of a row: its span in characters of the text, and its text if the row has one."""
+class TextSpan(PlaceShown, total=False):
+    """Part of a text, in characters; its text if it is kept, and its file and pages if it comes from one."""
 
     start: int
     end: int
@@ -101,7 +101,7 @@ class ExampleShown(TypedDict, total=False):
     id: str
     distance: float  # squared L2
     file: str  # only of a text that comes from a file
-    passage: PassageShown
+    passage: TextSpan
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +284,7 @@ class Snapshot:
 
     def count(self, kind: Kind = "examples") -> int:
         """Count the examples or documents."""
-        rows = self._of_kind(kind)
+        rows = self if kind == "examples" else self.documents
         return 0 if rows is None else len(rows.keys)
 
     def get(
@@ -298,9 +298,6 @@ class Snapshot:
         table = rows_at(self.rows, np.arange(min(len(self.keys), count)))
         labels = self.labels[: len(table)]
         return ExampleTexts(table["text"].to_pylist(), table["text_pair"].to_pylist(), labels)
-
-    def _of_kind(self, kind: Kind) -> Snapshot | None:
-        return self if kind == "examples" else self.documents
 
     def search(self, queries: Any, k: int, passages: Passages | None = None, kind: Kind = "examples") -> SearchResult:
         """Find the k nearest examples or documents of each query, ``(Q, D)``; all of them if there are fewer."""

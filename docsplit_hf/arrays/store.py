@@ -62,7 +62,7 @@ class View(Protocol):
 class Store(Protocol):
     """A place for examples and documents, implemented by ``KNNDatastore`` and ``RemoteDatastore``.
 
-    Other implementations make their snapshots, which are views, with ``add_rows`` and ``add_documents`` of
+    Other implementations make their snapshots, which are views, with ``add_rows`` and ``add_document_rows`` of
     ``changes.py``.
     """
 

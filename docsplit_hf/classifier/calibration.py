@@ -55,13 +55,6 @@ class Calibration(NamedTuple):
     examples: int  # number of held-out examples
 
 
-class _Choice(NamedTuple):
-    """Indices of a candidate k and temperature in the lists of candidates."""
-
-    k: int
-    temperature: int
-
-
 def calibrate(
     distances: np.ndarray,
     neighbor_labels: np.ndarray,
@@ -128,17 +121,18 @@ def calibrate(
     likelihoods = _log_likelihoods(distances, neighbor_labels, labels, classifier, ks, temperatures, weights)
     best = _best_of_each_weight(likelihoods)
     knn = {}
-    for choice in set(best):
-        k = ks[choice.k]
-        temperature = temperatures[choice.temperature]
-        knn[choice] = knn_probabilities(distances[:, :k], neighbor_labels[:, :k], num_labels, temperature)
+    for k_place, temperature_place in set(best):
+        k = ks[k_place]
+        temperature = temperatures[temperature_place]
+        found = knn_probabilities(distances[:, :k], neighbor_labels[:, :k], num_labels, temperature)
+        knn[k_place, temperature_place] = found
     mixed = [interpolate(knn[choice], classifier, weight) for choice, weight in zip(best, weights, strict=True)]
-    likelihood = np.array([likelihoods[choice.k, choice.temperature, number] for number, choice in enumerate(best)])
+    likelihood = np.array([likelihoods[*choice, number] for number, choice in enumerate(best)])
     allowed = _accurate_enough(mixed, labels)
     tied = np.flatnonzero(allowed & (likelihood >= likelihood[allowed].max() - LIKELIHOOD_TIE))
-    chosen = min(tied, key=lambda number: (best[number].k, weights[number]))
-    k = ks[best[chosen].k]
-    temperature = float(temperatures[best[chosen].temperature])
+    chosen = min(tied, key=lambda number: (best[number][0], weights[number]))
+    k = ks[best[chosen][0]]
+    temperature = float(temperatures[best[chosen][1]])
     effective = effective_neighbors(neighbor_weights(distances[:, :k], temperature))
     return Calibration(
         k=k,
@@ -156,13 +150,12 @@ def _k_grid(most: int) -> list[int]:
     return [*(k for k in powers if k < most), most]
 
 
-def _best_of_each_weight(likelihoods: np.ndarray) -> list[_Choice]:
-    """Find the likeliest k and T for each weight, by likelihoods ``(ks, temperatures, weights)``; ties: smallest k."""
+def _best_of_each_weight(likelihoods: np.ndarray) -> list[tuple[int, int]]:
+    """Places of the likeliest k and T of each weight, by likelihoods ``(ks, temperatures, weights)``; ties: small k."""
     best = []
     for of_weight in likelihoods.transpose(2, 0, 1):
         first = np.flatnonzero(of_weight >= of_weight.max() - LIKELIHOOD_TIE)[0]
-        k, temperature = divmod(int(first), likelihoods.shape[1])
-        best.append(_Choice(k, temperature))
+        best.append(divmod(int(first), likelihoods.shape[1]))
     if len(best) > 1:
         best[0] = best[1]  # the likelihood of weight 0 depends on neither k nor T
     return best

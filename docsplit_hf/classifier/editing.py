@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
 from numbers import Number
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arrays.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
 from ..arrays.passages import Passages
-from ..arrays.row_table import DESCRIPTION_ID_PREFIX, has_origins, ids_among, origins_of, take_passages
+from ..arrays.row_table import has_origins, ids_among, origins_of, take_passages
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..reading.copies import label_set, warn_of_contradictions
 from ..reading.inputs import InputRow, check_lengths, expand_paths, read_inputs, rows_of, warn_of_failures
@@ -72,7 +72,13 @@ def add_examples(
     labels = names_of_labels([labels[row.number] for row in read])
     ids = None if ids is None else [ids[row.number] for row in read]
     if embedder.model.config.num_labels and not allow_new_labels:
-        _refuse_labels_new_to_head(labels, datastore.label_names)
+        for name in chain.from_iterable([label] if isinstance(label, str) else label for label in labels):
+            what = f"The label {name!r}"
+            next_step = (
+                "This classifier was trained without it: allow_new_labels=True adds it, and only neighbors can predict "
+                "it."
+            )
+            _refuse_new_label(name, datastore.label_names, what, next_step)
     replaced_ids = ids if replace_ids and ids is not None else []
     found = datastore.view().get(texts, pairs, replaced_ids)
     new_examples = zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True)
@@ -95,35 +101,22 @@ def add_examples(
     if rows:
         new_texts = [texts[i] for i in rows]
         new_pairs = [pairs[i] for i in rows]
-        embedded = _embed_examples(embedder, found.documents, new_texts, new_pairs)
+        keys, passages, known_documents = _embed_examples(embedder, found.documents, new_texts, new_pairs)
         origins = _origins_of_examples([read[i] for i in rows], found.documents)
         added = datastore.add(
-            embedded.keys,
+            keys,
             [labels[i] for i in rows],
             new_texts,
             new_pairs,
             None if ids is None else [ids[i] for i in rows],
-            replacing=[*ids_among(replaced_ids, found.rows), *embedded.documents],
-            passages=embedded.passages,
-            **origins,
+            replacing=[*ids_among(replaced_ids, found.rows), *known_documents],
+            passages=passages,
+            origins=origins,
         )
         for i, added_id in zip(rows, added, strict=True):
             ids_by_row[i] = added_id
     added_ids = {row.number: ids_by_row[i] for row, i in zip(read, first, strict=True)}
     return [added_ids.get(number) for number in range(len(given))]
-
-
-def _refuse_labels_new_to_head(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
-    """Raise ValueError for labels that a trained classification head does not have."""
-    for given in labels:
-        for name in [given] if isinstance(given, str) else given:
-            _refuse_new_label(
-                name,
-                known,
-                f"The label {name!r}",
-                "This classifier was trained without it: allow_new_labels=True adds it, and only neighbors can predict "
-                "it.",
-            )
 
 
 def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
@@ -136,21 +129,13 @@ def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> N
         logger.warning(remark)
 
 
-class _Embedded(NamedTuple):
-    """Embeddings of N texts."""
-
-    keys: np.ndarray  # float32 (N, D)
-    passages: Passages | None  # None if each text has one
-    documents: list[str]  # ids of documents with these texts, which become examples
-
-
 def _embed_examples(
     embedder: TextEmbedder, documents: Snapshot | None, texts: list[str], pairs: list[str | None]
-) -> _Embedded:
-    """Embed texts; texts of ``documents`` keep their embeddings."""
+) -> tuple[np.ndarray, Passages | None, list[str]]:
+    """Embed texts; texts of ``documents`` keep their embeddings, and the ids of these documents are returned."""
     if documents is None or not len(documents.keys):
         keys, passages = _embed_in_sorted_order(embedder, texts, pairs)
-        return _Embedded(keys=keys, passages=passages, documents=[])
+        return keys, passages, []
     document_rows = rows_of_texts(documents.rows, texts, pairs)
     keys = documents.keys[document_rows].astype(np.float32)  # rows of new texts are overwritten below
     new = np.flatnonzero(document_rows < 0)
@@ -165,17 +150,11 @@ def _embed_examples(
         by_text = passages | whole
         joined = Passages.joined([by_text[i] for i in range(len(texts))])
     ids = documents.rows["id"].take(np.unique(document_rows[known])).to_pylist()
-    return _Embedded(keys=keys, passages=joined, documents=ids)
+    return keys, joined, ids
 
 
-class _Origins(TypedDict, total=False):
-    """The argument of a store for files and places; absent if no text comes from a file."""
-
-    origins: list[Origin | None]
-
-
-def _origins_of_examples(rows: Sequence[InputRow], documents: Snapshot | None) -> _Origins:
-    """Files and places of new examples; those of the documents that become examples are kept."""
+def _origins_of_examples(rows: Sequence[InputRow], documents: Snapshot | None) -> list[Origin | None] | None:
+    """Files and places of new examples; those of the documents that become examples are kept. None: there are none."""
     origins = [row.origin for row in rows]
     if documents is not None and has_origins(documents.rows):
         known = origins_of(documents.rows)
@@ -183,7 +162,7 @@ def _origins_of_examples(rows: Sequence[InputRow], documents: Snapshot | None) -
         for number, place in enumerate(places.tolist()):
             if origins[number] is None and place >= 0:
                 origins[number] = known[place]
-    return _Origins(origins=origins) if any(origin is not None for origin in origins) else _Origins()
+    return origins if any(origin is not None for origin in origins) else None
 
 
 def _embed_in_sorted_order(
@@ -201,16 +180,8 @@ def _by_text(numbers: np.ndarray, passages: Passages | None) -> dict[int, tuple[
     return {} if passages is None else dict(zip(numbers.tolist(), passages.by_text(), strict=True))
 
 
-class DescribedLabels(NamedTuple):
-    """Examples made from descriptions of labels."""
-
-    texts: list[str]
-    labels: list[str]
-    ids: list[str]
-
-
-def described_examples(descriptions: Mapping[str, str]) -> DescribedLabels:
-    """Make an example of each description of a label.
+def check_descriptions(descriptions: Mapping[str, str]) -> None:
+    """Check descriptions of labels, each of which becomes an example.
 
     Raises:
         TypeError: If the descriptions are no mapping.
@@ -225,11 +196,6 @@ def described_examples(descriptions: Mapping[str, str]) -> DescribedLabels:
             raise ValueError(f"The label {name!r} is described as {description!r}: give a name, and a few words.")
     if not descriptions:
         raise ValueError("There are no labels: give {label: description, ...}.")
-    return DescribedLabels(
-        texts=list(descriptions.values()),
-        labels=list(descriptions),
-        ids=[f"{DESCRIPTION_ID_PREFIX}{name}" for name in descriptions],
-    )
 
 
 def add_documents(
@@ -264,7 +230,7 @@ def add_documents(
         new_ids = None if ids is None else [ids[row.number] for row in new]
         keys, passages = _embed_in_sorted_order(embedder, new_texts, new_pairs)
         origins = _origins_of_examples(new, None)
-        added_ids = datastore.add_documents(keys, new_texts, new_pairs, new_ids, passages, **origins)
+        added_ids = datastore.add_documents(keys, new_texts, new_pairs, new_ids, passages, origins)
         for row, document_id in zip(new, added_ids, strict=True):
             added[row.number] = document_id
     return added
@@ -287,18 +253,16 @@ def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> l
     return new
 
 
-def _has_numbers(given: Any) -> bool:
-    """Whether a label, or one of several labels, is a number other than NaN, or a bool."""
-    labels = given if isinstance(given, (list, tuple, set, frozenset)) else [given]
-    return any(isinstance(label, Number | np.bool_) and label == label for label in labels)
-
-
 def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
     """Relabel examples as ``KNNClassifierPipeline.relabel`` describes."""
     if not isinstance(labels, Mapping):
         raise TypeError(f"Expected {{id: label, ...}}, got {labels!r}.")
     multi_label = datastore.multi_label
-    numbers = {row_id: given for row_id, given in labels.items() if _has_numbers(given)}
+    numbers = {}
+    for row_id, given in labels.items():
+        own = given if isinstance(given, (list, tuple, set, frozenset)) else [given]
+        if any(isinstance(label, Number | np.bool_) and label == label for label in own):  # NaN is not itself
+            numbers[row_id] = given
     labels = {**labels, **dict(zip(numbers, names_of_labels(list(numbers.values())), strict=True))}
     for row_id, given in labels.items():
         if not isinstance(row_id, str):

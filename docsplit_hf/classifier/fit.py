@@ -85,7 +85,9 @@ def fit(
         hierarchy=hierarchy,
         kept_corpus=corpus or KeptCorpus(),
     )
-    problem = replace(problem, name_embeddings=_embed_names(embedder, problem))
+    if any(EXPERTS[name].needs_label_names for name in problem.wanted_experts) and not problem.multi_label:
+        of_names = embedder.embed(readable_names(problem.labels)).retrieval_embeddings
+        problem = replace(problem, name_embeddings=of_names)
     answers = None
     if teacher is None:
         answers = remembered_answers(snapshot, problem.labels)
@@ -111,15 +113,10 @@ def fit(
     report = fitted.report
     if report.foreign:
         logger.info(report.describe_out_of_scope())
-    if not has_head and _encoder_name(embedder) == DEFAULT_CHECKPOINT:
+    encoder_config = getattr(embedder.model.config, "encoder_config", None)  # none behind an endpoint
+    if not has_head and getattr(encoder_config, "name_or_path", "") == DEFAULT_CHECKPOINT:
         _name_better_encoder()
     return report
-
-
-def _embed_names(embedder: TextEmbedder, problem: Problem) -> np.ndarray | None:
-    """Embed the names of the labels, if an expert uses them."""
-    is_needed = any(EXPERTS[name].needs_label_names for name in problem.wanted_experts) and not problem.multi_label
-    return embedder.embed(readable_names(problem.labels)).retrieval_embeddings if is_needed else None
 
 
 def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> Fit:
@@ -174,12 +171,6 @@ def _check_teacher(
         raise ValueError("A teacher is asked about documents without labels, and there are none: add_documents(texts).")
     if not any(snapshot.documents.rows["text"].to_pylist()):
         raise ValueError("A teacher reads texts, and the documents have none: add them with texts.")
-
-
-def _encoder_name(embedder: TextEmbedder) -> str:
-    """Name of the encoder; empty if it has none, or is behind an endpoint."""
-    encoder_config = getattr(embedder.model.config, "encoder_config", None)
-    return getattr(encoder_config, "name_or_path", "")
 
 
 @cache  # once per process, not in each fit

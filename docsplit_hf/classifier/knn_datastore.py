@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.changes import (
-    add_documents,
+    add_document_rows,
     add_rows,
     empty_snapshot,
     merge_snapshots,
@@ -23,11 +23,18 @@ from ..arrays.changes import (
 )
 from ..arrays.index import EXACT, IndexOptions
 from ..arrays.keys import as_matrix
-from ..arrays.row_table import ORIGIN_COLUMNS, TEXT_COLUMNS, encode_known_labels, has_origins, origins_of, take_passages
+from ..arrays.row_table import (
+    ORIGIN_COLUMNS,
+    TEXT_COLUMNS,
+    encode_known_labels,
+    has_origins,
+    origins_of,
+    take_passages,
+)
 from ..arrays.snapshot import FittedState, Snapshot
 from ..content_hash import sha256_of_parts
 from ..reading.labels import are_lists
-from ..storage.classifier_folder import upload
+from ..storage.classifier_folder import push_saved
 from ..storage.datastore_files import load_snapshot, save_snapshot
 from ..storage.snapshot_index import change_index, update_index
 
@@ -498,7 +505,7 @@ class KNNDatastore:
         """
         with self._writing:
             first_new_row = 0 if self._state.documents is None else len(self._state.documents.keys)
-            grown = add_documents(self._state, keys, texts, text_pairs, ids, passages, origins)
+            grown = add_document_rows(self._state, keys, texts, text_pairs, ids, passages, origins)
             self._state = update_index(grown)
             return grown.documents.rows["id"].slice(first_new_row).to_pylist()
 
@@ -576,4 +583,4 @@ class KNNDatastore:
         Returns:
             The result of ``HfApi.upload_folder``.
         """
-        return upload(repo_id, lambda folder, _: self.save_pretrained(folder), commit_message, **kwargs)
+        return push_saved(repo_id, lambda folder, _: self.save_pretrained(folder), commit_message, **kwargs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,8 @@ def save_classifier_card(
     }
     labels = _labels(config, datastore)
     if fitted is not None:
-        labels += f"\n\n{_experts(fitted)}"
+        report = replace(fitted, surest_error=None)  # an id may tell more than a card should
+        labels += f"\n\nThe report of the fit:\n\n```text\n{report}\n```"
     save_model_card(
         folder,
         __package__,
@@ -157,40 +158,6 @@ def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
         f"{'with' if has_texts else 'without'} their texts. "
         f"{alone}{config.k} neighbors, temperature {config.knn_temperature:.4g}, weight of the neighbors "
         f"{config.knn_weight:.2f}: {how}.\n\n{table(('label', 'examples'), rows)}{more}"
-    )
-
-
-def _experts(fitted: FitReport) -> str:
-    """Table of the weight of each expert, and of its metrics, if some texts were held out."""
-    weights = {name: f"{share:.2f}" for name, share in fitted.shares.items()}
-    measured = {record["expert"]: _formatted(record[name] for name in METRIC_TITLES) for record in fitted.measured}
-    rows = [(name, weights.get(name, ""), *measured.get(name, ())) for name in measured or weights]
-    remark = ""
-    if measured:
-        remark = " The figures are for the same texts, so those of the ensemble are slightly optimistic."
-    levels = _levels(fitted)
-    return (
-        f"The experts learn from {fitted.examples:,} examples and {fitted.documents:,} documents without labels. Their "
-        f"weights are the defaults, adjusted on {fitted.measured_on} ({fitted.texts:,} texts)."
-        f"{remark}\n\n" + table(("expert", "weight", *(METRIC_TITLES.values() if measured else ())), rows) + levels
-    )
-
-
-def _levels(fitted: FitReport) -> str:
-    """Table of the metrics at each level of the tree of labels; empty for flat labels."""
-    if not fitted.levels:
-        return ""
-    errors = list(fitted.levels[0]["answered"])
-    rows = []
-    for number, level in enumerate(fitted.levels, start=1):
-        name = "labels" if number == len(fitted.levels) else f"level {number}"
-        answered = tuple(f"{level['answered'][error]:.0%}" for error in errors)
-        rows.append((name, f"{level['nodes']:,}", *_formatted([level["accuracy"], level["macro_f1"]]), *answered))
-    titles = ("", "number", METRIC_TITLES["accuracy"], METRIC_TITLES["macro_f1"])
-    titles += tuple(f"answered, `reject={error}`" for error in errors)
-    return (
-        "\n\nThe labels are a tree. With `reject`, a text whose label is too uncertain gets the deepest parent that is "
-        f"not. By level, on the same texts:\n\n{table(titles, rows)}"
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from transformers import PreTrainedModel, TextClassificationPipeline
 
 from ..arrays.passages import Predictions
+from ..arrays.row_table import DESCRIPTION_ID_PREFIX
 from ..arrays.store import read_consistently
 from ..encoding.backends.registry import BackendOptions
 from ..encoding.chunking import SEVERAL_VECTORS
@@ -21,7 +22,7 @@ from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts
 from ..fitting.prediction import raise_if_unreadable
 from ..reading.inputs import as_list, expand_paths, labels_of_folders
 from ..reading.text_warnings import sum_up_warnings
-from ..storage.classifier_folder import CARD, saved_together, upload
+from ..storage.classifier_folder import CARD, push_saved, saved_together
 from .answering import Answering, NeighborVote, PredictedTexts
 from .call_options import (
     READING_OPTIONS,
@@ -29,7 +30,7 @@ from .call_options import (
     check_reading_options,
     checked_options,
 )
-from .editing import add_documents, add_examples, datastore_for_adding, described_examples, relabel
+from .editing import add_documents, add_examples, check_descriptions, datastore_for_adding, relabel
 from .open_classifier import (
     open_or_create_datastore,
     open_parts,
@@ -315,14 +316,14 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
         """
-        described = described_examples(descriptions)
-        labels: list[Any] = described.labels
+        check_descriptions(descriptions)
+        labels: list[Any] = list(descriptions)
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
         datastore = datastore_for_adding(self.embedder, self.datastore, labels)
-        added = add_examples(
-            self.embedder, datastore, described.texts, labels, described.ids, allow_duplicates=True, replace_ids=True
-        )
+        texts = list(descriptions.values())
+        ids = [f"{DESCRIPTION_ID_PREFIX}{name}" for name in descriptions]
+        added = add_examples(self.embedder, datastore, texts, labels, ids, allow_duplicates=True, replace_ids=True)
         self._use_datastore_with_new_examples(datastore)
         return added
 
@@ -633,7 +634,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             self.save_pretrained(folder, self_contained)
             save_classifier_card(folder, full_name, self.model.config, self._datastore(), self_contained=self_contained)
 
-        return upload(repo_id, save, commit_message, code=CODE_PATTERNS, **kwargs)
+        return push_saved(repo_id, save, commit_message, code=CODE_PATTERNS, **kwargs)
 
     def _raise_if_head_was_trained(self, method: str) -> None:
         if self.model.config.num_labels:

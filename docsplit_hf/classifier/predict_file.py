@@ -30,7 +30,7 @@ from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
 from .call_options import checked_options
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .sorted_files import REPORTS, Sorted, check_folder, sort_files
+from .sorted_files import REPORTS, Sorted, check_sorted_folder, sort_files
 
 if TYPE_CHECKING:
     from .call_options import CallOptions
@@ -92,14 +92,7 @@ class Outcome(NamedTuple):
     sorted_files: Sorted | None = None  # the files that were sorted into a folder
 
 
-class Content(NamedTuple):
-    """Content of a file to classify."""
-
-    columns: list[str]
-    rows: int  # number of rows
-
-
-def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
+def check_files(files: PredictionFiles, overwrite: bool = False) -> tuple[list[str], int]:
     """Read all rows once, so that unusable files raise before anything is computed.
 
     Args:
@@ -122,14 +115,14 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
                 f"{files.sorted_folder} is a folder, into which files are sorted, and {files.source} is a table: name "
                 "a .csv, .jsonl or .parquet file."
             )
-        check_folder(files.sorted_folder, files.source)
+        check_sorted_folder(files.sorted_folder, files.source)
     if files.has_documents:
         # A run that was killed while it sorted files is finished.
         is_unfinished = files.sorted_folder is not None and files.partial.exists()
         if not overwrite and not is_unfinished:
             is_sorted = files.sorted_folder is not None
             _refuse_existing(files.target.with_name(name) for name in (REPORTS if is_sorted else [files.target.name]))
-        return Content(columns=[], rows=len(files.documents))
+        return [], len(files.documents)
     if not overwrite or (files.target.exists() and files.target.samefile(files.source)):
         _refuse_existing([files.target])
     columns: dict[str, None] = {}
@@ -142,7 +135,7 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> Content:
             found = f"only {list(columns)}" if rows else "and no row"
             raise ValueError(f"There is no column {column!r} in {files.source}, {found}: choose text_column.")
     check_rows(files.target, files.rows, list(columns))
-    return Content(columns=list(columns), rows=rows)
+    return list(columns), rows
 
 
 def _refuse_existing(targets: Iterable[Path]) -> None:
@@ -192,7 +185,7 @@ def classify_file(
     Raises:
         ValueError: If the files cannot be used, or another run is writing the same answers.
     """
-    content = check_files(files, overwrite)
+    columns, rows = check_files(files, overwrite)
     call_options: CallOptions = {**options, "show_progress": show_progress}  # of each block, which may have long texts
     if top_k:
         call_options["top_k"] = top_k
@@ -210,11 +203,11 @@ def classify_file(
             raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
         reading = (files.text_column, files.text_pair_column, files.csv_separator, files.encoding)
         made_with = to_json([_fingerprint(pipe), _checksum(files), *reading, parameters])
-        done = _start(files.partial, made_with, content.rows)
+        done = _start(files.partial, made_with, rows)
         with (
             open(open_plain(files.partial, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as partial,
             sum_up_warnings(),  # exited after the progress bar, so that its message does not break the bar
-            tqdm(total=content.rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
+            tqdm(total=rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
             for block in blocks_of(_inputs(files, done)):
                 if files.has_documents:
@@ -224,13 +217,13 @@ def classify_file(
                 partial.writelines(f"{to_json(answer)}\n" for answer in answers)
                 partial.flush()
                 bar.update(len(block))
-        _write_answers(files, content.columns, added)
+        _write_answers(files, columns, added)
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
         without_label = sum(answer["label"] is None for answer in _kept_answers(files.partial))
         sorted_files = _finish_documents(files) if files.has_documents else None
         files.partial.unlink()
     return Outcome(
-        rows=content.rows,
+        rows=rows,
         without_text=0 if files.has_documents else without_text,
         resumed=done,
         rejected=without_label - without_text,

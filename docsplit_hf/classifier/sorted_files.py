@@ -63,7 +63,7 @@ class Sorted(NamedTuple):
     missing: int  # of files that are gone, or are no regular files
 
 
-def check_folder(folder: Path, source: Path) -> None:
+def check_sorted_folder(folder: Path, source: Path) -> None:
     """Raise ValueError if files cannot be sorted into a folder."""
     if (folder / MANIFEST).exists():
         raise ValueError(
@@ -103,7 +103,7 @@ def sort_files(
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / UNFINISHED
     answers = list(answers)
-    entries = without_reports(read_manifest(unfinished)) if unfinished.exists() else []
+    entries = without_reports(read_sorted(unfinished)) if unfinished.exists() else []
     _check_same(entries, answers, paths, folder)
     entries += _plan(answers, paths, entries, folder, link)
     write_file(unfinished, manifest_lines([*entries, *(_report(folder, name) for name in reports)]))
@@ -120,7 +120,7 @@ def sort_files(
     return Sorted(len(entries), dict(sorted(by_folder.items())), renamed, resumed, len(answers) - len(entries))
 
 
-def read_manifest(path: Path) -> list[SortedFile]:
+def read_sorted(path: Path) -> list[SortedFile]:
     """Read a manifest; raise ValueError if a line is none of its lines."""
     entries = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):

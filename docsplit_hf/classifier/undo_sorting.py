@@ -16,7 +16,7 @@ from .sorted_files import (
     FileState,
     SortedFile,
     manifest_lines,
-    read_manifest,
+    read_sorted,
     remove_left_overs,
     state_of,
     without_reports,
@@ -49,7 +49,7 @@ def undo_sorting(folder: Path) -> Undone:
     manifest = next((folder / name for name in (MANIFEST, UNFINISHED) if (folder / name).is_file()), None)
     if manifest is None:
         raise FileNotFoundError(f"{folder} has no {MANIFEST}: give a folder into which files were sorted.")
-    listed = read_manifest(manifest)
+    listed = read_sorted(manifest)
     entries = without_reports(listed)
     reports = [entry for entry in listed if entry.source is None]
     found: dict[FileState, list[SortedFile]] = {"same": [], "changed": [], "without original": [], "missing": []}

@@ -177,22 +177,6 @@ def _level(nodes: list[str]) -> Level:
     return Level(names, np.array([numbers[node] for node in nodes], np.int64))
 
 
-class Node(NamedTuple):
-    """A node above the labels of a tree."""
-
-    name: str
-    labels: np.ndarray  # int64: the numbers of its labels
-
-
-def path_nodes(tree: LabelTree, label: int) -> list[Node]:
-    """Nodes from the top to a label, without the label itself."""
-    nodes = []
-    for level in tree.upper_levels:
-        number = int(level.node_of_label[label])
-        nodes.append(Node(level.names[number], np.flatnonzero(level.node_of_label == number)))
-    return nodes
-
-
 def node_probabilities(probabilities: np.ndarray, level: Level) -> np.ndarray:
     """Sum the probabilities ``(N, C)`` of the labels of each node, ``(N, K)``, in the same dtype."""
     sums = np.zeros((len(probabilities), len(level.names)), probabilities.dtype)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 
-from ..arrays.snapshot import ExampleShown
+from ..arrays.snapshot import ExampleShown, TextSpan
 from ..reading.files.failures import FailedFile, UnreadableFile
 from ..reading.origins import PlaceShown
-from .label_tree import FLAT, NO_LEVEL, LabelTree, path_nodes
+from .label_tree import FLAT, NO_LEVEL, LabelTree
 
 if TYPE_CHECKING:
     from ..arrays.passages import Predictions
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from ..reading.origins import Origin
 
 NO_CONTENT = "no content"  # reason of an answer without a label
-
-
-class TextSpan(PlaceShown):
-    """Part of a text, in characters; with the file and its pages, if the text comes from one."""
-
-    start: int
-    end: int
-    text: str
 
 
 class ShownText(ExampleShown, total=False):
@@ -272,8 +264,10 @@ def _path(prediction: Prediction, row: int, label: int) -> list[ScoredLabel]:
     """Nodes from the top to a label with their probabilities, and the label."""
     scores = prediction.probabilities[row]
     path = []
-    for node in path_nodes(prediction.tree, label):
-        path.append(ScoredLabel(label=node.name, score=float(scores[node.labels].sum())))
+    for level in prediction.tree.upper_levels:
+        node = int(level.node_of_label[label])
+        of_node = np.flatnonzero(level.node_of_label == node)
+        path.append(ScoredLabel(label=level.names[node], score=float(scores[of_node].sum())))
     path.append(ScoredLabel(label=prediction.label_names[label], score=float(scores[label])))
     return path
 

@@ -19,7 +19,7 @@ def is_address(name: object) -> bool:
     return isinstance(name, str) and "://" in name and name.partition("://")[0] in CONNECTORS
 
 
-def check_address(address: str) -> None:
+def check_store_address(address: str) -> None:
     """Raise ValueError if an address has a mistake, without asking the server."""
     _connector(address).parse_address(address)
 

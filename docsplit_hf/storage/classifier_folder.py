@@ -58,7 +58,7 @@ def check_classifier(name_or_folder: str | Path, revision: str | None = None, to
             raise DatastoreError(f"{folder / name} was not saved with the datastore beside it: delete it. {REMEDY}")
 
 
-def upload(
+def push_saved(
     repo_id: str, save: Callable[[Path, str], None], commit_message: str, code: Sequence[str] = (), **kwargs: Any
 ) -> Any:
     """Push the files that ``save(folder, full name)`` writes; replace the datastore and the ``code`` files there."""

@@ -9,7 +9,7 @@ import pytest
 from transformers import BertModel, pipeline
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.changes import add_documents, add_rows, empty_snapshot
+from docsplit_hf.arrays.changes import add_document_rows, add_rows, empty_snapshot
 from docsplit_hf.arrays.store import Store
 from docsplit_hf.connectors.milvus.remote_datastore import RemoteDatastore
 
@@ -46,7 +46,7 @@ class DictionaryStore:
         snapshot = add_rows(empty, *columns(self.examples, empty), ids=list(self.examples))
         if self.unlabeled:
             keys, _, texts, pairs = columns(self.unlabeled, empty)
-            snapshot = add_documents(snapshot, keys, texts, pairs, list(self.unlabeled))
+            snapshot = add_document_rows(snapshot, keys, texts, pairs, list(self.unlabeled))
         return replace(snapshot, fitted=self.fitted)
 
     def view(self):

@@ -256,7 +256,7 @@ def test_rows_that_parquet_cannot_hold_are_refused_before_classifying(tmp_path):
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(ValueError, match="do not fit into Parquet"):
         check_files(PredictionFiles(tmp_path / "new.jsonl", tmp_path / "a.parquet"))
-    assert check_files(PredictionFiles(tmp_path / "new.jsonl", tmp_path / "a.csv")).rows == len(rows)
+    assert check_files(PredictionFiles(tmp_path / "new.jsonl", tmp_path / "a.csv"))[1] == len(rows)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])

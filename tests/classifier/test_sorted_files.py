@@ -9,7 +9,14 @@ import sys
 import pytest
 
 from docsplit_hf.classifier.predict_file import PredictionFiles, check_files
-from docsplit_hf.classifier.sorted_files import MANIFEST, TEMPORARY, UNFINISHED, check_folder, read_manifest, sort_files
+from docsplit_hf.classifier.sorted_files import (
+    MANIFEST,
+    TEMPORARY,
+    UNFINISHED,
+    check_sorted_folder,
+    read_sorted,
+    sort_files,
+)
 from docsplit_hf.classifier.undo_sorting import undo_sorting
 
 LABELS = ["invoice", "a/b", "..", "Lease", None]
@@ -103,7 +110,7 @@ def test_undoing_keeps_what_is_the_last_copy(link, tmp_path):
     answers, paths = make_files(tmp_path / "inbox")
     out = tmp_path / "sorted"
     sort_files(answers, paths, out, link)
-    copies = {entry.source: out / entry.target for entry in read_manifest(out / MANIFEST)}
+    copies = {entry.source: out / entry.target for entry in read_sorted(out / MANIFEST)}
     first, second, third, fourth = (copies[path.resolve().as_posix()] for path in paths[:4])
     before = {copy: copy.read_bytes() for copy in (first, second, third, fourth)}
     paths[0].unlink()
@@ -211,7 +218,7 @@ def test_files_that_came_after_a_killed_run_are_sorted_too(tmp_path):
     assert {name: found[name] for name in first if name != UNFINISHED} == {
         name: content for name, content in first.items() if name != UNFINISHED
     }
-    assert {entry.source for entry in read_manifest(out / MANIFEST)} == {path.resolve().as_posix() for path in paths}
+    assert {entry.source for entry in read_sorted(out / MANIFEST)} == {path.resolve().as_posix() for path in paths}
     assert undo_sorting(out).removed == 12
 
 
@@ -274,10 +281,10 @@ def test_a_manifest_from_a_stranger_cannot_name_files_elsewhere(change, tmp_path
 def test_folders_that_cannot_take_sorted_files_are_refused(tmp_path):
     answers, paths = make_files(tmp_path / "inbox")
     with pytest.raises(ValueError, match="is inside"):
-        check_folder(tmp_path / "inbox" / "sorted", tmp_path / "inbox")
+        check_sorted_folder(tmp_path / "inbox" / "sorted", tmp_path / "inbox")
     sort_files(answers, paths, tmp_path / "sorted")
     with pytest.raises(ValueError, match="has sorted files already: .* docsplit undo"):
-        check_folder(tmp_path / "sorted", tmp_path / "inbox")
+        check_sorted_folder(tmp_path / "sorted", tmp_path / "inbox")
     with pytest.raises(FileNotFoundError, match=r"has no manifest\.jsonl"):
         undo_sorting(tmp_path / "inbox")
 
@@ -313,6 +320,6 @@ def test_files_that_come_while_others_are_classified_are_left_to_a_later_run(tmp
     """They are found once, or the answers would no longer fit the files."""
     make_files(tmp_path / "inbox")
     files = PredictionFiles(tmp_path / "inbox", tmp_path / "out" / "answers.csv", sorted_folder=tmp_path / "out")
-    assert check_files(files).rows == 12
+    assert check_files(files)[1] == 12
     (tmp_path / "inbox" / "later.pdf").write_bytes(b"later")
     assert len(list(files.rows())) == len(files.documents) == 12

@@ -119,7 +119,7 @@ def check_address(address: str | None) -> None:
         return
     if not addresses.is_address(address):
         raise ValueError(f"--datastore {address}: write milvus://HOST:19530/COLLECTION.")
-    addresses.check_address(address)
+    addresses.check_store_address(address)
 
 
 def connect(address: str, **new: Any) -> Store:

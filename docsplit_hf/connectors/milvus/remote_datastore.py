@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays.changes import DOCUMENT_PREFIX, NO_ROW, add_documents, add_rows, empty_snapshot, uncounted_ids
+from ...arrays.changes import DOCUMENT_PREFIX, NO_ROW, add_document_rows, add_rows, empty_snapshot, uncounted_ids
 from ...arrays.keys import as_matrix
 from ...arrays.probe import check_same_encoder
 from ...arrays.row_table import encode_known_labels, encode_labels, rename_labels
@@ -193,7 +193,7 @@ class RemoteDatastore(CollectionReader):
         """Add documents, as ``KNNDatastore.add_documents`` does. If it fails halfway, repeat it."""
         with self._writing:
             empty = empty_snapshot(self.dimension)
-            grown = add_documents(empty, keys, texts, text_pairs, ids, passages, origins=origins)
+            grown = add_document_rows(empty, keys, texts, text_pairs, ids, passages, origins=origins)
             return self._put(_named(grown.documents, DOCUMENTS, ids), DOCUMENTS, [])
 
     def merge(self, other: Store) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays.changes import add_documents, add_rows, empty_snapshot
+from ...arrays.changes import add_document_rows, add_rows, empty_snapshot
 from ...arrays.keys import as_queries
 from ...arrays.passages import Passages
 from ...arrays.row_table import check_passages
@@ -245,7 +245,7 @@ def to_snapshot(rows: Iterable[Row], description: CollectionDescription, labeled
     passages = _passages(documents)
     if not labeled:
         empty = empty_snapshot(description.dimension)
-        return add_documents(empty, embeddings, texts, pairs, ids, passages, origins=origins).documents
+        return add_document_rows(empty, embeddings, texts, pairs, ids, passages, origins=origins).documents
     empty = empty_snapshot(
         description.dimension, description.label_names, bool(description.multi_label), probe=description.probe
     )

@@ -9,7 +9,7 @@ from tqdm.auto import tqdm
 from .fit import Ensemble
 from .held_out_scores import scores_by_folds, scores_of_held_out
 from .measuring import measure
-from .preparing import prepare
+from .preparing import prepare_fit
 from .registry import fit_all, start_in_folds
 from .weighing import weigh
 
@@ -39,7 +39,7 @@ def fit_experts(problem: Problem, show_progress: bool = True) -> Fit:
 def weigh_experts(problem: Problem, show_progress: bool = True) -> tuple[Prepared, Weighing]:
     """Do all steps of ``fit_experts`` but the last, which measures."""
     with tqdm(total=2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
-        prepared = prepare(problem)
+        prepared = prepare_fit(problem)
         progress.total += prepared.fold_count
         progress.update()
         ensemble = _learn(problem, prepared)

@@ -35,7 +35,6 @@ class Proportions(NamedTuple):
 
     likeliest: np.ndarray  # (C,): point estimate; moved toward equal proportions if it was estimated
     draws: np.ndarray  # (B, C): bootstrap draws
-    changed_answers: float = 0.0  # fraction of documents that get another answer than with equal proportions
 
 
 def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: np.ndarray) -> Proportions:
@@ -62,9 +61,7 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
         draws.append(drawn)
         weights.append(np.bincount(rows, minlength=len(labels)) * (drawn / targets.sum(0).clip(1))[labels])
     kept = moved_toward_equal(likeliest, held_out - np.log(example_proportions), labels, np.stack(weights))
-    equal_answers = (documents - np.log(example_proportions)).argmax(1)
-    answers = (documents - np.log(example_proportions) + np.log(kept)).argmax(1)
-    return Proportions(kept, np.stack(draws), float(np.mean(answers != equal_answers)))
+    return Proportions(kept, np.stack(draws))
 
 
 def moved_toward_equal(

@@ -30,7 +30,7 @@ SUFFICIENT_DECREASE = 1e-4  # smallest fraction of the expected decrease of the 
 OBJECTIVE_ROUNDING = 1e-6  # relative, of the objective in float32
 
 
-class Problem(NamedTuple):
+class Block(NamedTuple):
     """Regressions of a block of B labels."""
 
     features: sp.csr_array  # float32 (n, V)
@@ -51,36 +51,36 @@ def fit_regressions(features: sp.csr_array, targets: np.ndarray, inverse_regular
     transposed = features.T.tocsr()
     found = np.zeros((targets.shape[1], features.shape[1]), np.float32)
     for start in range(0, targets.shape[1], LABELS_PER_BLOCK):
-        block = slice(start, start + LABELS_PER_BLOCK)
-        own = targets[:, block].astype(np.float32)
-        problem = Problem(features, transposed, own, np.float32(inverse_regularization))
-        found[block] = _minimize(problem).T
+        columns = slice(start, start + LABELS_PER_BLOCK)
+        own = targets[:, columns].astype(np.float32)
+        block = Block(features, transposed, own, np.float32(inverse_regularization))
+        found[columns] = _minimize(block).T
     return found
 
 
-def _minimize(problem: Problem) -> np.ndarray:
+def _minimize(block: Block) -> np.ndarray:
     """Minimize the objectives of a block of labels; return weights ``(V, B)``."""
-    weights = np.zeros((problem.features.shape[1], problem.targets.shape[1]), np.float32)
-    logits = np.zeros(problem.targets.shape, np.float32)
-    objectives = problem.objectives(weights, logits)
+    weights = np.zeros((block.features.shape[1], block.targets.shape[1]), np.float32)
+    logits = np.zeros(block.targets.shape, np.float32)
+    objectives = block.objectives(weights, logits)
     first_norms = None
     for _ in range(MAX_NEWTON_STEPS):
         probabilities = expit(logits)
-        residuals = probabilities - problem.targets
-        gradient = weights + problem.inverse_regularization * (problem.transposed @ residuals)
+        residuals = probabilities - block.targets
+        gradient = weights + block.inverse_regularization * (block.transposed @ residuals)
         norms = np.linalg.norm(gradient, axis=0)
         first_norms = norms if first_norms is None else first_norms
         unfinished = norms > GRADIENT_TOLERANCE
         if not unfinished.any():
             break
-        curvature = problem.inverse_regularization * probabilities * (1 - probabilities)
+        curvature = block.inverse_regularization * probabilities * (1 - probabilities)
         forcing_terms = np.minimum(MAX_FORCING_TERM, np.sqrt(norms / first_norms.clip(1e-12)))
         residual_limits = np.where(unfinished, forcing_terms * norms, np.inf)
-        step, step_of_logits = _newton_step(problem, gradient, curvature, residual_limits)
+        step, step_of_logits = _newton_step(block, gradient, curvature, residual_limits)
         slopes = (gradient * step).sum(0, dtype=np.float64)
         sizes = unfinished.astype(np.float32)
         for _ in range(MAX_HALVINGS):
-            after = problem.objectives(weights + sizes * step, logits + sizes * step_of_logits)
+            after = block.objectives(weights + sizes * step, logits + sizes * step_of_logits)
             allowed = objectives + SUFFICIENT_DECREASE * sizes * slopes + OBJECTIVE_ROUNDING * np.abs(objectives)
             if not (after > allowed).any():
                 break
@@ -92,7 +92,7 @@ def _minimize(problem: Problem) -> np.ndarray:
 
 
 def _newton_step(
-    problem: Problem, gradient: np.ndarray, curvature: np.ndarray, residual_limits: np.ndarray
+    block: Block, gradient: np.ndarray, curvature: np.ndarray, residual_limits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find a Newton step by conjugate gradients, until residual norms are below ``residual_limits`` ``(B,)``.
 
@@ -107,8 +107,8 @@ def _newton_step(
         unfinished = squares > np.square(residual_limits)
         if not unfinished.any():
             break
-        of_logits = problem.features @ direction
-        curved = direction + problem.transposed @ (curvature * of_logits)
+        of_logits = block.features @ direction
+        curved = direction + block.transposed @ (curvature * of_logits)
         lengths = np.where(unfinished, squares / (direction * curved).sum(0).clip(1e-30), 0).astype(np.float32)
         step += lengths * direction
         step_of_logits += lengths * of_logits

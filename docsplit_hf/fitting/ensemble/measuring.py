@@ -108,7 +108,6 @@ def _report(
         shares=dict(zip(ensemble.experts, weighing.weights.relative.tolist(), strict=True)),
         proportions=dict(zip(ensemble.labels, ensemble.learned.proportions.tolist(), strict=True)),
         class_proportions=_source_of_proportions(problem),
-        changed_answers=weighing.proportions.changed_answers,
         measured=_measurements(data, weighing, probabilities, importance.mean(0)),
         answered=answered,
         needed=needed,

@@ -95,25 +95,10 @@ def _places_of_ids(ids: np.ndarray, corpus_ids: np.ndarray) -> np.ndarray:
 class NearestTexts(NamedTuple):
     """Nearest examples and documents of Q texts; the 30 nearest of both together vote."""
 
-    examples: SearchResult  # k of each text
+    examples: SearchResult  # k of each text; a server may name more labels than when the view was made
     documents: SearchResult | None  # m of each text
     places: np.ndarray | None  # int64 (Q, m): of these documents in the corpus; -1 if added after fit
     distances: np.ndarray  # float32 (Q, k + m), squared L2, of examples, then documents; infinite without a vote
-
-    @property
-    def label_names(self) -> tuple[str, ...]:
-        """Names of the labels of the examples; on a server there may be more than when the view was made."""
-        return self.examples.label_names
-
-    @property
-    def example_distances(self) -> np.ndarray:
-        """Distances of the examples, ``(Q, k)``."""
-        return self.distances[:, : self.examples.rows.shape[1]]
-
-    @property
-    def document_distances(self) -> np.ndarray:
-        """Distances of the documents, ``(Q, m)``."""
-        return self.distances[:, self.examples.rows.shape[1] :]
 
     @property
     def voters(self) -> np.ndarray:
@@ -204,13 +189,13 @@ def vote(weights: np.ndarray, rows: np.ndarray, soft_labels: np.ndarray) -> np.n
 
 def closeness_to_examples(nearest: NearestTexts, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Mean cosine to the 5 nearest examples, ``(N,)``."""
-    is_found = np.isfinite(nearest.example_distances)
+    is_found = np.isfinite(nearest.distances[:, : nearest.examples.rows.shape[1]])
     return _mean_cosine(embeddings, nearest.examples, mean, is_found, NEAREST_EXAMPLES)
 
 
 def closeness_to_documents(nearest: NearestTexts, embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Mean cosine to the 20 nearest documents that were fitted, ``(N,)``; 0 if none was found."""
-    is_found = np.isfinite(nearest.document_distances)
+    is_found = np.isfinite(nearest.distances[:, nearest.examples.rows.shape[1] :])
     return _mean_cosine(embeddings, nearest.documents, mean, is_found, NEAREST_DOCUMENTS)
 
 

@@ -106,7 +106,7 @@ def predict_with_experts(
         min_neighbors=shown.neighbors,
     )
     guarantees = experts.fitted.guarantees
-    label_names = scored.nearest.label_names
+    label_names = scored.nearest.examples.label_names
     tree = extend_tree(guarantees.tree, scored.columns, label_names)
     novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None
     rejection = None

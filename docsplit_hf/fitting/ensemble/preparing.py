@@ -49,7 +49,7 @@ class Prepared(NamedTuple):
         return 0 if self.folds is None else int(self.folds.max()) + 1
 
 
-def prepare(problem: Problem) -> Prepared:
+def prepare_fit(problem: Problem) -> Prepared:
     """Prepare a fit."""
     proportions = problem.proportions
     paths = problem.paths  # before anything is fitted, as it may be invalid

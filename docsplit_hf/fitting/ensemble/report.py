@@ -12,13 +12,12 @@ from ...metrics.of_arrays import accuracy, log_loss, macro_f1
 from ..label_tree import Level
 from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
 from .guarantees import LabelOutcome, SurestError, describe_surest_error
-from .schema import Count, ErrorRate, Fraction, Lengths, NotNegative, Range, is_possible, types_of
+from .schema import Count, ErrorRate, Fraction, NotNegative, Range, has_length, is_possible, types_of
 
 HELD_OUT_TEXTS = "held-out texts"
 MAX_PRINTED_PROPORTIONS = 5
 MAX_PRINTED_LABELS = 5
 LABEL_ERROR = 0.1  # error rate at which answers are counted by label
-MANY_CHANGED_ANSWERS = 0.05  # fraction from which the effect of estimated proportions is printed
 # Values of ``expert`` in ``FitReport.measured``, beside the names of the experts.
 ENSEMBLE = "ensemble"
 WORD_REGRESSION = "word counts"  # baseline: logistic regression on TF-IDF of words
@@ -121,8 +120,6 @@ class FitReport:
         shares: The relative weight of each expert, from 0 to 1, by its name.
         proportions: The proportion of each label among all texts, examples and documents, by its name.
         class_proportions: The source of ``proportions``: ``"estimated"``, ``"uniform"`` or ``"given"``.
-        changed_answers: The fraction of the documents that get another answer by estimated ``proportions`` than by
-            equal ones.
         measured: Records with the ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``. Three more have other
             values of ``expert``: ``"ensemble"``, the whole; ``"word counts"``, a logistic regression on TF-IDF
             of words, with at most 10,000 examples; and ``"largest class"``, always the most frequent label. The metrics
@@ -176,12 +173,11 @@ class FitReport:
     measured: list[Measurement]
     answered: dict[ErrorRate, Fraction]
     least_error: Fraction
-    changed_answers: Fraction = 0.0
     needed: dict[ErrorRate, Count] = field(default_factory=dict)
     by_label: list[LabelOutcome] = field(default_factory=list)
     surest_error: SurestError | None = None
     measured_for: str = SAMPLE_PROPORTIONS
-    accuracy_interval: Annotated[list[Fraction], Lengths((0, 2))] = field(default_factory=list)
+    accuracy_interval: Annotated[list[Fraction], has_length((0, 2))] = field(default_factory=list)
     foreign: Fraction = 0.0
     novelty: Annotated[float, Range(0, math.nextafter(1, 0))] = 0.0
     lost: Fraction = 0.0
@@ -190,7 +186,7 @@ class FitReport:
     contradictory: Count = 0
     agreeing: Count = 0
     version_fraction: Fraction = 0.0
-    paths: list[Annotated[list[str], Lengths(range(1, 1_000))]] = field(default_factory=list)
+    paths: list[Annotated[list[str], has_length(range(1, 1_000))]] = field(default_factory=list)
     levels: list[LevelMeasurement] = field(default_factory=list)
 
     @classmethod
@@ -239,11 +235,6 @@ class FitReport:
             shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MAX_PRINTED_PROPORTIONS])
             more = ", and others" if len(ranked) > MAX_PRINTED_PROPORTIONS else ""
             sentences.append(f"All texts, estimated: {shown}{more}.")
-            if self.changed_answers > MANY_CHANGED_ANSWERS:
-                sentences.append(
-                    f"This changes {self.changed_answers:.0%} of the answers to documents: give class_proportions if "
-                    "you know them."
-                )
         if self.single:
             sentences.append(f"Only one example: {', '.join(map(repr, self.single))}.")
         return " ".join(sentence for sentence in sentences if sentence)

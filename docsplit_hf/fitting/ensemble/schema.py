@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -17,29 +17,14 @@ class Range(NamedTuple):
     least: float
     largest: float
 
-    def holds(self, value: float) -> bool:
+    def __call__(self, value: float) -> bool:
         """Whether a value is inside; False for NaN."""
         return self.least <= value <= self.largest
 
 
-class Lengths(NamedTuple):
-    """Possible lengths of a list."""
-
-    allowed: Collection[int]
-
-    def holds(self, values: list[Any]) -> bool:
-        """Whether a list has such a length."""
-        return len(values) in self.allowed
-
-
-class Named(NamedTuple):
-    """Pattern of the names of a JSON object."""
-
-    pattern: str
-
-    def holds(self, name: str) -> bool:
-        """Whether a name has this form."""
-        return re.fullmatch(self.pattern, name) is not None
+def has_length(allowed: Collection[int]) -> Callable[[list[Any]], bool]:
+    """Limit of a list: its possible lengths."""
+    return lambda values: len(values) in allowed
 
 
 UP_TO_ONE = Range(0.0, 1.0)
@@ -68,7 +53,7 @@ class Prefix(NamedTuple):
 Fraction = Annotated[float, UP_TO_ONE]
 Count = Annotated[int, Range(0, 2**53)]  # of texts: smaller integers are exact as floats
 NotNegative = Annotated[float, Range(0, math.nextafter(math.inf, 0))]
-ErrorRate = Annotated[str, Named(r"0\.[0-9]+")]  # as the name of a JSON field
+ErrorRate = Annotated[str, re.compile(r"0\.[0-9]+").fullmatch]  # as the name of a JSON field
 
 
 def is_possible(value: Any, kind: Any) -> bool:
@@ -76,7 +61,7 @@ def is_possible(value: Any, kind: Any) -> bool:
     origin = get_origin(kind)
     inner = get_args(kind)
     if origin is Annotated:
-        return is_possible(value, inner[0]) and all(limit.holds(value) for limit in inner[1:])
+        return is_possible(value, inner[0]) and all(limit(value) for limit in inner[1:])
     if origin in (Union, UnionType):
         return any(is_possible(value, one) for one in inner)
     if origin is list:

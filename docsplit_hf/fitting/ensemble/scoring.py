@@ -134,7 +134,7 @@ def score_features(
         embeddings = embeddings.astype(experts.view.dtype, copy=False)
     vectors = ensemble.document_vectors.join(embeddings, words)
     nearest = nearest_texts(experts.view, embeddings, passages, experts.places, exclude_copies, min_neighbors)
-    columns = ensemble.label_columns(nearest.label_names)
+    columns = ensemble.label_columns(nearest.examples.label_names)
     votes = nearest.weights(ensemble.temperature, ensemble.document_vote)
     proportions = _label_proportions(ensemble, nearest, votes, columns)
     of_fitted_labels = proportions[:, columns]
@@ -150,7 +150,7 @@ def score_features(
         head_logits=logits_of(head_logits, columns) if has_head else None,
         multi_label=ensemble.multi_label,
     )
-    logits = score_all(ensemble.learned.by_expert, ensemble.experts, features)
+    logits = score_all(ensemble.learned.by_expert, ensemble.weights, features)
     weights = np.array(list(ensemble.weights.values()))
     mean = ensemble.document_vectors.mean
     to_documents = None

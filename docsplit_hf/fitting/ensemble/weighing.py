@@ -270,7 +270,6 @@ def _estimated_proportions(
     return Proportions(
         likeliest=(len(documents) * estimate.likeliest + counts) / total,
         draws=(len(documents) * estimate.draws + counts) / total,
-        changed_answers=estimate.changed_answers,
     )
 
 

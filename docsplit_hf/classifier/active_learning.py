@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays.row_table import rows_at, take_passages
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
-from ..fitting.ensemble.scoring import prepare_experts, score_texts, vectors_of_examples
+from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts, vectors_of_examples
 from ..reading.inputs import joined_texts
 from ..reading.versions import version_pairs
 from ..reading.words import number_words
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..arrays.snapshot import FittedState, Snapshot
     from ..arrays.store import Store
     from ..encoding.text_embedder import TextEmbedder
-    from ..fitting.ensemble.scoring import PreparedExperts
 
 logger = logging.getLogger(__name__)
 

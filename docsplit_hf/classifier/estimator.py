@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -30,8 +30,6 @@ from .editing import new_datastore
 from .fit import fit
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from sklearn.utils import Tags
 
     from ..encoding.text_embedder import TextEmbedder

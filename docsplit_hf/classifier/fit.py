@@ -14,7 +14,7 @@ from ..arrays.duplicates import rows_of_texts
 from ..arrays.row_table import encode_known_labels
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
-from ..fitting.ensemble.fit import SUGGESTED_SETTING
+from ..fitting.ensemble.fit import SUGGESTED_SETTING, Fit
 from ..fitting.ensemble.fitting import fit_experts, weigh_experts
 from ..fitting.ensemble.held_out_scores import are_texts
 from ..fitting.ensemble.log_linear_pool import ClassProportions
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ..arrays.snapshot import Snapshot
     from ..arrays.store import Store
     from ..encoding.text_embedder import TextEmbedder
-    from ..fitting.ensemble.fit import Fit
 
 logger = logging.getLogger(__name__)
 

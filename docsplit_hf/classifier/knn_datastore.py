@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from ..arrays.row_table import (
     origins_of,
     take_passages,
 )
-from ..arrays.snapshot import FittedState, Snapshot
+from ..arrays.snapshot import FittedState, SearchResult, Snapshot
 from ..content_hash import sha256_of_parts
 from ..reading.labels import are_lists
 from ..storage.classifier_folder import push_saved
@@ -39,13 +39,10 @@ from ..storage.datastore_files import load_snapshot, save_snapshot
 from ..storage.snapshot_index import change_index, update_index
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
 
     from ..arrays.passages import Passages
-    from ..arrays.snapshot import SearchResult
     from ..arrays.store import Store
     from ..encoding.backends.torch_backend import BFloat16
     from ..encoding.portable.modeling_knn_classifier import KNNClassifier

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, TextClassificationPipeline
 
 from ..arrays.passages import Predictions
 from ..arrays.row_table import DESCRIPTION_ID_PREFIX
-from ..arrays.store import read_consistently
+from ..arrays.store import Store, View, read_consistently
 from ..encoding.backends.registry import BackendOptions
 from ..encoding.chunking import SEVERAL_VECTORS
 from ..encoding.embedders import make_embedder
@@ -27,6 +27,7 @@ from .answering import Answering, NeighborVote, PredictedTexts
 from .call_options import (
     READING_OPTIONS,
     CallOptions,
+    ReadingOptions,
     check_reading_options,
     checked_options,
 )
@@ -40,7 +41,6 @@ from .open_classifier import (
 )
 
 if TYPE_CHECKING:
-    from ..arrays.store import Store, View
     from ..fitting.audit.examine import DatalabInputs
     from ..fitting.audit.report import Audit, Labels
     from ..fitting.drift.report import DriftReport
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from ..fitting.label_tree import Hierarchy
     from .active_learning import Suggestion
     from .calibration import Calibration
-    from .call_options import ReadingOptions
 
 logger = logging.getLogger(__name__)
 

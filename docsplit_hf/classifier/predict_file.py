@@ -28,14 +28,12 @@ from ..reading.source import find_text_files, kind_of, refuse_mistyped_path
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
-from .call_options import checked_options
+from .call_options import CallOptions, checked_options
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .sorted_files import REPORTS, Sorted, check_sorted_folder, sort_files
+from .sorted_files import REPORTS, Link, Sorted, check_sorted_folder, sort_files
 
 if TYPE_CHECKING:
-    from .call_options import CallOptions
     from .pipeline import KNNClassifierPipeline
-    from .sorted_files import Link
 
 logger = logging.getLogger(__name__)
 

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 
-from ..arrays.snapshot import ExampleShown, TextSpan
+from ..arrays.snapshot import ExampleShown, SearchResult, TextSpan
 from ..reading.files.failures import FailedFile, UnreadableFile
-from ..reading.origins import PlaceShown
+from ..reading.origins import Origin, PlaceShown
 from .label_tree import FLAT, NO_LEVEL, LabelTree
 
 if TYPE_CHECKING:
     from ..arrays.passages import Predictions
-    from ..arrays.snapshot import SearchResult
     from ..arrays.store import View
     from ..reading.inputs import InputRow
-    from ..reading.origins import Origin
 
 NO_CONTENT = "no content"  # reason of an answer without a label
 

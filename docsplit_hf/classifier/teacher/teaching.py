@@ -5,20 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...arrays.row_table import DESCRIPTION_ID_PREFIX, take_passages
+from ...arrays.snapshot import Snapshot
 from ...fitting.ensemble.corpus import texts_in
 from ...fitting.ensemble.scoring import PreparedExperts, score_texts, vectors_of_examples
 from ...fitting.ensemble.teacher_expert import TeacherAnswers, agreement_above_chance, digest_of
 from ..active_learning import MAX_CANDIDATES, choose_documents, margin_uncertainty
 from .endpoint_teacher import EndpointTeacher, load_teacher
 from .protocols import Option
-
-if TYPE_CHECKING:
-    from ...arrays.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

@@ -7,25 +7,22 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from ...arrays.passages import Predictions
 from ...arrays.row_table import rows_at
+from ...arrays.snapshot import Snapshot
 from ...reading.inputs import as_list, joined_texts, texts_and_pairs
 from ..ensemble.content import have_no_content
 from ..ensemble.corpus import id_numbers, texts_in, unit
-from ..ensemble.scoring import score_texts
+from ..ensemble.scoring import PreparedExperts, score_texts
 from ..ensemble.tfidf import words_of
 from ..label_tree import NO_LEVEL, extend_tree
 from ..rejection import check_error, closeness, familiarity
 from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
-
-if TYPE_CHECKING:
-    from ...arrays.passages import Predictions
-    from ...arrays.snapshot import Snapshot
-    from ..ensemble.scoring import PreparedExperts
 
 # From N texts and their pairs to embeddings and logits, as TextEmbedder.embed.
 Embed: TypeAlias = "Callable[[Sequence[str], Sequence[str | None]], Predictions]"

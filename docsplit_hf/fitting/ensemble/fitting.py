@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING
 
 from tqdm.auto import tqdm
 
-from .fit import Ensemble
+from .fit import Ensemble, Fit
 from .held_out_scores import scores_by_folds, scores_of_held_out
 from .measuring import measure
-from .preparing import prepare_fit
+from .preparing import Prepared, prepare_fit
 from .registry import fit_all, start_in_folds
-from .weighing import weigh
+from .weighing import Weighing, weigh
 
 if TYPE_CHECKING:
-    from .fit import Fit
-    from .preparing import Prepared
     from .problem import Problem
-    from .weighing import Weighing
 
 
 def fit_experts(problem: Problem, show_progress: bool = True) -> Fit:

@@ -9,7 +9,7 @@ import numpy as np
 from ...arrays.row_table import DESCRIPTION_ID_PREFIX, take_passages
 from ...reading.versions import group_versions
 from ..rejection import closeness
-from .corpus import texts_in
+from .corpus import Corpus, texts_in
 from .expert import Features, TrainingData
 from .neighbor_expert import (
     VOTERS,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from ...arrays.snapshot import Snapshot
-    from .corpus import Corpus
     from .fit import Ensemble
     from .problem import Problem
 

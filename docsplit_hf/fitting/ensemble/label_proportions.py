@@ -6,13 +6,11 @@ documents (Saerens et al. 2002), calibrated on held-out examples with a bias for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax, softmax
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 MAX_DRAWS = 50  # bootstrap draws
 MIN_DRAWS = 10

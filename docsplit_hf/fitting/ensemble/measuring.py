@@ -26,14 +26,13 @@ from .report import (
     measure_level,
     measure_predictions,
 )
-from .weighing import held_out_answers
+from .weighing import Weighing, held_out_answers
 
 if TYPE_CHECKING:
     from .expert import TrainingData
     from .held_out_scores import HeldOutScores
     from .preparing import Prepared
     from .problem import Problem
-    from .weighing import Weighing
 
 FOLDS_OF_EXAMPLES = "folds of the examples"
 NOTHING_TO_HOLD_OUT = "nothing to hold out"

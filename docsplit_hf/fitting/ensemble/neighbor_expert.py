@@ -12,7 +12,7 @@ from ...arrays.row_table import rows_at
 from ..interpolation import neighbor_weights
 from ..rejection import NEAREST_DOCUMENTS, NEAREST_EXAMPLES
 from .corpus import id_numbers, unit
-from .expert import Expert
+from .expert import Expert, Features, TrainingData
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ...arrays.passages import Passages
     from ...arrays.snapshot import SearchResult
     from ...arrays.store import View
-    from .expert import Features, TrainingData
 
 VOTERS = 30
 # The temperature of the votes as a fraction of the mean distance: distances differ between encoders.

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...arrays.snapshot import SearchResult
 from ..label_sets import label_sets
 from ..label_tree import NO_LEVEL, extend_tree
-from ..prediction import LabelSets, Prediction, Rejection, ShownText
+from ..prediction import Explanation, LabelSets, Prediction, Rejection, RequestedParts, ShownText, TextInputs
 from .content import have_no_content
 from .explaining import deciding_place, explain
-from .scoring import score_texts
-
-if TYPE_CHECKING:
-    from ...arrays.snapshot import SearchResult
-    from ..prediction import Explanation, RequestedParts, TextInputs
-    from .scoring import PreparedExperts, Scores
+from .scoring import PreparedExperts, Scores, score_texts
 
 PROBABILITY_TOLERANCE = 1e-6  # equal passages of a text differ by rounding; the first of them is shown
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...reading.versions import groups_of_pairs
 from .expert import Guess, TrainingData, log_likelihoods_by
-from .held_out_scores import are_texts, folds_of, one_hot, voters_in_corpus
+from .held_out_scores import Voters, are_texts, folds_of, one_hot, voters_in_corpus
 from .registry import EXPERTS, MIN_RELIABILITY
 from .report import SIGNIFICANT_DEVIATIONS, versions_mislead
 from .teacher_expert import evidence_of_agreement, fit_teacher, probe_logits
@@ -17,7 +17,6 @@ from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, name_
 
 if TYPE_CHECKING:
     from .corpus import Corpus
-    from .held_out_scores import Voters
     from .problem import Problem
 
 logger = logging.getLogger(__name__)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...arrays.snapshot import Snapshot
 from ..label_tree import Hierarchy, label_paths
 from .corpus import Corpus, KeptCorpus
 from .log_linear_pool import ClassProportions, given_proportions
 from .registry import EXPERTS
-
-if TYPE_CHECKING:
-    from ...arrays.snapshot import Snapshot
-    from .teacher_expert import TeacherAnswers
+from .teacher_expert import TeacherAnswers
 
 
 class HeldOut(NamedTuple):

@@ -9,16 +9,14 @@ from scipy.special import log_softmax
 
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
-from .corpus import texts_in
-from .expert import Expert
+from .corpus import Corpus, texts_in
+from .expert import Expert, Features, TrainingData
 from .schema import REGRESSION_WEIGHTS, Array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...arrays.snapshot import Snapshot
-    from .corpus import Corpus
-    from .expert import Features, TrainingData
 
 TEACHER_PRIOR = 0.6  # weight of a reliable teacher, relative to the other experts
 INVERSE_REGULARIZATION = 5.0

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import log_softmax
 
-from .corpus import propagate_in_folds, unit
-from .expert import Expert
+from .corpus import Corpus, propagate_in_folds, unit
+from .expert import Expert, Features, TrainingData
 from .log_linear_pool import spread_of_scores
 from .schema import REGRESSION_WEIGHTS, UNIT_COMPONENTS, Array
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from sklearn.linear_model import LogisticRegression
 
-    from .corpus import Corpus
-    from .expert import Features, TrainingData
 
 PROBE_INVERSE_REGULARIZATION = 20.0  # C of scikit-learn's LogisticRegression
 SURE_SHARE = 0.5  # of the documents of each label, that the probe also learns from

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit
 
-from .expert import Expert
+from .expert import Expert, Features, TrainingData
 from .logistic_regressions import fit_regressions
 from .schema import REGRESSION_WEIGHTS, Array, Range
 from .tfidf import times_transposed
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     import scipy.sparse as sp
 
-    from .expert import Features, TrainingData
 
 COUNT_SMOOTHING = 0.1
 WORD_SHARPNESS = 5.0  # scale of the logits: TF-IDF has norm 1, word counts of naive Bayes would be larger

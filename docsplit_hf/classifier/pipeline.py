@@ -31,7 +31,6 @@ from .call_options import (
     check_reading_options,
     checked_options,
 )
-from .editing import add_documents, add_examples, check_descriptions, datastore_for_adding, relabel
 from .open_classifier import (
     open_or_create_datastore,
     open_parts,
@@ -287,6 +286,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string, or a label not a name.
             ValueError: If a text is empty, the numbers differ, an id is taken, or a trained head does not have a label.
         """
+        from .editing import add_examples, datastore_for_adding
+
         folder = texts
         texts = expand_paths(texts)
         if labels is None:
@@ -315,6 +316,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
         """
+        from .editing import add_examples, check_descriptions, datastore_for_adding
+
         check_descriptions(descriptions)
         labels: list[Any] = list(descriptions)
         if self.datastore is not None and self.datastore.multi_label:
@@ -347,6 +350,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string.
             ValueError: If an id is taken.
         """
+        from .editing import add_documents, datastore_for_adding
+
         embedder = self._embedder_with(options).with_options(show_progress=show_progress)
         datastore = datastore_for_adding(embedder, self.datastore)
         added = add_documents(embedder, datastore, texts, ids)
@@ -494,6 +499,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If an id is not a string, or a label not a name.
             ValueError: If no example has that id, or a label is new.
         """
+        from .editing import relabel
+
         relabel(self._datastore(), labels)
 
     def audit(self, show_progress: bool = True) -> Audit:

@@ -22,8 +22,7 @@ from ..extras import check_extra
 from ..reading.characters import replace_lone_surrogates
 from ..reading.file_formats import lines_between
 from ..reading.files.failures import FailedFile
-from ..reading.files.finding import find_files
-from ..reading.files.load_files import relative_name
+from ..reading.files.finding import find_files, relative_name
 from ..reading.files.options import FileOptions
 from ..reading.files.reader import read_files
 from ..reading.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin

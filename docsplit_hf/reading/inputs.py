@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .files.failures import FailedFile
 from .files.finding import find_files
-from .files.load_files import default_cache_dir
-from .files.reader import read_among
+from .files.places import FileText
 from .origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
 from .source import name_of_document
 
@@ -65,13 +65,8 @@ def read_inputs(given: Any, show_progress: bool = False) -> Iterator[InputRow | 
         raise TypeError("Expected a list of texts, got one string: pass [text].")
     inputs = (FileInput(item, name_of_document(item, item)) if isinstance(item, Path) else item for item in items)
     has_file = isinstance(items, list) and any(isinstance(item, Path | FileInput) for item in items)
-    found = read_among(
-        inputs,
-        lambda item: item.path if isinstance(item, FileInput) else None,
-        cache_dir=default_cache_dir(),
-        progress_total=len(items) if show_progress and has_file else None,
-    )
-    for number, (item, read) in enumerate(found):
+    total = len(items) if show_progress and has_file else None
+    for number, (item, read) in enumerate(_read_files(inputs, total)):
         if isinstance(read, FailedFile):
             yield read._replace(file=item.name)
         elif read is not None:
@@ -82,6 +77,26 @@ def read_inputs(given: Any, show_progress: bool = False) -> Iterator[InputRow | 
             yield item._replace(number=number)
         else:
             yield _row_of(item, number)
+
+
+def _read_files(items: Iterable[Any], progress_total: int | None) -> Iterator[tuple[Any, FileText | FailedFile | None]]:
+    """Each item with the text or the failure of its file; None for items without one."""
+    stream = iter(items)
+    for number, item in enumerate(stream):
+        if isinstance(item, FileInput):
+            from .files.load_files import (
+                default_cache_dir,  # here, as texts are classified without the readers of files
+            )
+            from .files.reader import read_among
+
+            yield from read_among(
+                chain([item], stream),
+                lambda item: item.path if isinstance(item, FileInput) else None,
+                cache_dir=default_cache_dir(),
+                progress_total=None if progress_total is None else progress_total - number,
+            )
+        else:
+            yield item, None
 
 
 def rows_of(given: Sequence[InputRow | FailedFile]) -> list[InputRow]:

@@ -25,9 +25,7 @@ from .file_formats import (
     refuse_separator,
     without_gz,
 )
-from .files.finding import ALL_FILES, TEXT_FILES, files_in, log_left_out
-from .files.load_files import load_files, relative_name
-from .files.options import FileOptions
+from .files.finding import ALL_FILES, TEXT_FILES, files_in, log_left_out, relative_name
 from .origins import FILE_COLUMN, PLACES_COLUMN
 
 if TYPE_CHECKING:
@@ -205,6 +203,9 @@ def load_path(
     if kind != "documents":
         return load_table(path, streaming, csv_separator, encoding)
     refuse_separator("documents", csv_separator)
+    from .files.load_files import load_files  # here, as texts are classified without the readers of files
+    from .files.options import FileOptions
+
     rows = load_files(path, FileOptions(encoding=encoding), labels=False)
     labels = [name.partition("/")[0] if path.is_dir() and "/" in name else None for name in rows[FILE_COLUMN]]
     rows = rows.add_column("label", labels, feature=datasets.Value("string"))

@@ -14,7 +14,6 @@ from ...arrays.row_table import rows_at
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
 from ...reading.inputs import joined_texts
-from ...reading.versions import VersionPairs, groups_of_pairs, version_pairs
 from ...reading.words import number_words
 from .schema import UNIT_COMPONENTS, Array, Range
 from .style import style_of_texts
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from ...arrays.snapshot import Snapshot
+    from ...reading.versions import VersionPairs
 
 logger = logging.getLogger(__name__)
 
@@ -244,6 +244,8 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     """
     import pyarrow as pa
 
+    from ...reading.versions import version_pairs
+
     keys = [snapshot.keys]
     tables = [snapshot.rows]
     documents = snapshot.documents
@@ -295,6 +297,8 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
 
 def _count_different(text_numbers: np.ndarray, versions: VersionPairs) -> int:
     """Number of texts; if half of them or more are versions of others, versions of one text count as one."""
+    from ...reading.versions import groups_of_pairs
+
     groups = groups_of_pairs(versions, np.bincount(text_numbers))
     count = len(text_numbers) - len(groups) + len(np.unique(groups))
     return count if count <= len(text_numbers) / 2 else len(text_numbers)

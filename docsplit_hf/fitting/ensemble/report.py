@@ -8,7 +8,6 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
-from ...metrics.of_arrays import accuracy, log_loss, macro_f1
 from ..label_tree import Level
 from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
 from .guarantees import LabelOutcome, SurestError, describe_surest_error
@@ -78,6 +77,8 @@ def measure_predictions(
 ) -> Measurement:
     """Compute the metrics of probabilities ``(m, C)``; ``importance`` ``(m,)`` are the weights of the texts."""
     from sklearn.metrics import accuracy_score, f1_score
+
+    from ...metrics.of_arrays import accuracy, log_loss, macro_f1
 
     if (importance == importance[0]).all():
         return Measurement(

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import expit
 
 from .expert import Expert, Features, TrainingData
-from .logistic_regressions import fit_regressions
 from .schema import REGRESSION_WEIGHTS, Array, Range
 from .tfidf import times_transposed
 
@@ -95,6 +94,8 @@ class Vocabulary(Expert):
 def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     """Fit weights of the words ``(n, V)`` and a bias for each label, ``(C, V + 1)``, to ``targets`` ``(n, C)``."""
     import scipy.sparse as sp
+
+    from .logistic_regressions import fit_regressions
 
     kept = np.random.default_rng(0).permutation(len(targets))[:MAX_REGRESSION_EXAMPLES]
     words = words[kept]

@@ -131,3 +131,8 @@ def _leads_to_file_in(link: Path, root: Path) -> bool:
 def is_hidden(name: str) -> bool:
     """Whether a name is that of a hidden file, or of one that a system or Word makes."""
     return name.startswith((".", "~$")) or name.lower() in SYSTEM_FILES
+
+
+def relative_name(path: Path, root: Path | None) -> str:
+    """The path of a file below a folder, with slashes; as it was given if there is no folder."""
+    return path.as_posix() if root is None else path.relative_to(root).as_posix()

@@ -12,7 +12,7 @@ from ...content_hash import sha256_of_parts
 from ..characters import replace_lone_surrogates
 from .failure_lists import line_of, report_failures
 from .failures import FailedFile
-from .finding import find_files
+from .finding import find_files, relative_name
 from .options import FileOptions
 from .parts import add_changes
 from .places import Changes
@@ -108,11 +108,6 @@ def load_files(
     if len(failures) == len(paths):
         raise ValueError(f"None of {len(paths)} files can be read. The first: {line_of(failures[0])}")
     return datasets.Dataset.from_file(str(finished))
-
-
-def relative_name(path: Path, root: Path | None) -> str:
-    """The path of a file below a folder, with slashes; as it was given if there is no folder."""
-    return path.as_posix() if root is None else path.relative_to(root).as_posix()
 
 
 def _features(has_labels: bool) -> Features:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,12 +12,6 @@ if TYPE_CHECKING:
     from ..reading.origins import Origin
     from .passages import Passages
     from .snapshot import ExampleTexts, FittedState, Kind, SearchResult, Snapshot
-
-Result = TypeVar("Result")
-
-logger = logging.getLogger(__name__)
-
-ATTEMPTS = 3  # to read one state of a store while others change it
 
 
 class View(Protocol):
@@ -127,16 +120,3 @@ class Store(Protocol):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save beside a classifier, if ``is_saved_with_classifier``."""
-
-
-def read_consistently(store: Store, view: View, read: Callable[[View], Result]) -> Result:
-    """Read from a view; if the store has changed meanwhile, read again from a new one, at most three times."""
-    result = read(view)
-    for _ in range(ATTEMPTS - 1):
-        if view.is_current():
-            return result
-        view = store.view()
-        result = read(view)
-    if not view.is_current():
-        logger.warning("%r changed each of %d times that it was read: the results may mix two states.", store, ATTEMPTS)
-    return result

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from tqdm.auto import tqdm
 
 from ..arrays.duplicates import rows_of_texts
 from ..arrays.passages import Predictions
-from ..arrays.store import read_consistently
 from ..fitting.ensemble.content import have_no_content, warn_of_no_content
 from ..fitting.ensemble.predicting import predict_with_experts
 from ..fitting.interpolation import predict_with_neighbors
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from ..reading.origins import Origin
     from .call_options import CallOptions
 
+Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 3  # to read one state of a store while others change it
 WINDOW_TEXTS = 1024  # the most texts that are read together
 PROGRESS_WINDOW_TEXTS = 256  # the most with a progress bar, so that it moves
 WINDOW_CHARACTERS = 2**24  # of all texts in a window, to bound memory
@@ -133,8 +138,10 @@ class Answering:
         options = self.options
         experts = self.prepare_experts(view)
         check_method(options, experts)
-        check_rejection(options, experts)
-        check_label_sets(options, experts, view.label_names)
+        if "reject" in options:
+            check_rejection(options, experts)
+        if "labels_at" in options:
+            check_label_sets(options, experts, view.label_names)
         return RequestedParts(
             neighbors=options.get("return_neighbors", 0),
             documents=options.get("return_documents", 0),
@@ -188,6 +195,19 @@ class Answering:
             embedded = self.embed([texts[i] for i in new], [text_pairs[i] for i in new])
             embeddings[new] = embedded.retrieval_embeddings
         return Predictions(logits=np.empty((len(texts), 0), dtype=np.float32), retrieval_embeddings=embeddings)
+
+
+def read_consistently(store: Store, view: View, read: Callable[[View], Result]) -> Result:
+    """Read from a view; if the store has changed meanwhile, read again from a new one, at most three times."""
+    result = read(view)
+    for _ in range(ATTEMPTS - 1):
+        if view.is_current():
+            return result
+        view = store.view()
+        result = read(view)
+    if not view.is_current():
+        logger.warning("%r changed each of %d times that it was read: the results may mix two states.", store, ATTEMPTS)
+    return result
 
 
 def _next_inputs(given: Iterator[InputRow | FailedFile], max_inputs: int) -> list[InputRow | FailedFile]:

@@ -128,9 +128,7 @@ def check_method(options: CallOptions, experts: PreparedExperts | None) -> None:
 
 def check_rejection(options: CallOptions, experts: PreparedExperts | None) -> None:
     """Raise ValueError for options that exclude each other, and warn about limits that cannot be guaranteed."""
-    limits = options.get("reject")
-    if limits is None:
-        return
+    limits = options["reject"]
     if "top_k" in options:
         raise ValueError(f"reject gives a text one answer or none: leave out top_k={options['top_k']!r}.")
     if experts is None:
@@ -172,9 +170,7 @@ def _check_each_label(guarantees: Guarantees, labels: Sequence[str], limits: Rej
 
 def check_label_sets(options: CallOptions, experts: PreparedExperts | None, label_names: Sequence[str]) -> None:
     """Raise ValueError for options that exclude each other, and warn about sets that nothing can be guaranteed for."""
-    level = options.get("labels_at")
-    if level is None:
-        return
+    level = options["labels_at"]
     if "top_k" in options:
         raise ValueError(f"labels_at chooses the number of labels: leave out top_k={options['top_k']!r}.")
     if experts is None:

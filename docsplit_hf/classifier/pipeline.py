@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, TextClassificationPipeline
 
 from ..arrays.passages import Predictions
 from ..arrays.row_table import DESCRIPTION_ID_PREFIX
-from ..arrays.store import Store, View, read_consistently
+from ..arrays.store import Store, View
 from ..encoding.backends.registry import BackendOptions
 from ..encoding.chunking import SEVERAL_VECTORS
 from ..encoding.embedders import make_embedder
@@ -23,7 +23,7 @@ from ..fitting.prediction import raise_if_unreadable
 from ..reading.inputs import as_list, expand_paths, labels_of_folders
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CARD, push_saved, saved_together
-from .answering import Answering, NeighborVote, PredictedTexts
+from .answering import Answering, NeighborVote, PredictedTexts, read_consistently
 from .call_options import (
     READING_OPTIONS,
     CallOptions,
@@ -690,6 +690,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if options.get("return_read", False) and not embedder.is_local:
             raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
         config = self.model.config
+        is_one_vector = config.num_labels == 0 and config.long_documents not in SEVERAL_VECTORS
+        is_cut = "max_length" in options or "max_passages" in options
 
         def embed(texts: Sequence[str], pairs: Sequence[str | None]) -> Predictions:
             with self.device_placement():
@@ -701,15 +703,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             embed=embed,
             vote=NeighborVote(config.k, config.knn_temperature, config.knn_weight),
             options=options,
-            can_reuse=self._can_reuse_embeddings(options),
+            can_reuse=is_one_vector and not is_cut and not options.get("return_read", False),
         )
-
-    def _can_reuse_embeddings(self, options: CallOptions) -> bool:
-        """Whether stored embeddings of documents equal those of this call."""
-        config = self.model.config
-        is_one_vector = config.num_labels == 0 and config.long_documents not in SEVERAL_VECTORS
-        is_cut = "max_length" in options or "max_passages" in options
-        return is_one_vector and not is_cut and not options.get("return_read", False)
 
     def _embedder_with(self, options: ReadingOptions) -> TextEmbedder:
         check_reading_options(options)

@@ -204,7 +204,7 @@ def make_answer(
             answer["neighbors"] = neighbors if best_only else of_label
         if shown.explanation:
             answer["explanation"] = prediction.explain(row, int(label))
-        if not prediction.tree.is_flat:
+        if prediction.tree.upper_levels:
             answer["path"] = _path(prediction, row, int(label))
         answers.append(answer)
     best = answers[0]

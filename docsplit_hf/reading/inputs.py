@@ -187,7 +187,9 @@ def _row_of(item: Any, number: int) -> InputRow:
         raise TypeError(f"Text {number} is {text!r}, not a string: give {instead}.")
     if not isinstance(pair, str | None):
         raise TypeError(f"Text pair {number} is {pair!r}, not a string.")
-    return InputRow(number, text, pair, make_origin(fields.get(FILE_COLUMN), fields.get(PLACES_COLUMN)))
+    if FILE_COLUMN not in fields:
+        return InputRow(number, text, pair)
+    return InputRow(number, text, pair, make_origin(fields[FILE_COLUMN], fields.get(PLACES_COLUMN)))
 
 
 def _values(column: Any) -> list[Any]:

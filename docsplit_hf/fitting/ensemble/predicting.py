@@ -102,7 +102,9 @@ def predict_with_experts(
     )
     guarantees = experts.fitted.guarantees
     label_names = scored.nearest.examples.label_names
-    tree = extend_tree(guarantees.tree, scored.columns, label_names)
+    tree = guarantees.tree
+    if tree.upper_levels:
+        tree = extend_tree(tree, scored.columns, label_names)
     novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None
     rejection = None
     if reject is not None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from transformers import BertModel, pipeline
 
-from docsplit_hf.arrays.store import ATTEMPTS, read_consistently
+from docsplit_hf.classifier.answering import ATTEMPTS, read_consistently
 from docsplit_hf.connectors.milvus.remote_datastore import RemoteDatastore
 from docsplit_hf.fitting.rejection import RejectionLimits
 

@@ -72,18 +72,11 @@ def grouped_search(
         near_counts = counts[near.rows]
         near_starts = starts[near.rows]
         if count == 1:
-            compared = _compare_one(query, keys, near_counts, near_starts)
+            compared = _compare_one(query, keys, near.rows, near_counts, near_starts)
         else:
-            compared = _compare(query, keys, near_counts, near_starts, mean_distances[end - count : end])
+            compared = _compare(query, keys, near.rows, near_counts, near_starts, mean_distances[end - count : end])
         nearest = np.lexsort((near.rows, compared.distances))[:k]
-        found.append(
-            GroupedNeighbors(
-                distances=compared.distances[nearest][None],
-                rows=near.rows[nearest][None],
-                passages=compared.passages[nearest][None],
-                query_passages=compared.query_passages[nearest][None],
-            )
-        )
+        found.append(GroupedNeighbors(*(values[nearest][None] for values in compared)))
     return join_queries(found, k)
 
 
@@ -197,16 +190,10 @@ def _closest(found: _Candidates, new: _Candidates, k: int) -> _Candidates:
     return _Candidates(joined.lower[kept], joined.upper[kept], joined.rows[kept])
 
 
-class _Compared(NamedTuple):
-    """Documents compared with a query by ``sum((q - x)^2)``; arrays ``(n,)``, as in ``GroupedNeighbors``."""
-
-    distances: np.ndarray
-    passages: np.ndarray
-    query_passages: np.ndarray
-
-
-def _compare_one(query: np.ndarray, keys: np.ndarray, counts: np.ndarray, starts: np.ndarray) -> _Compared:
-    """Compare a query of one passage, ``(1, D)``, with all candidates at once, since many may be equally near."""
+def _compare_one(
+    query: np.ndarray, keys: np.ndarray, rows: np.ndarray, counts: np.ndarray, starts: np.ndarray
+) -> GroupedNeighbors:
+    """Compare a query of one passage, ``(1, D)``, with all candidates, ``rows``, at once, since many may be equally near."""
     firsts = np.cumsum(counts) - counts
     positions = np.repeat(starts - firsts, counts) + np.arange(counts.sum())
     exact = np.empty(len(positions), dtype=np.float32)
@@ -215,15 +202,21 @@ def _compare_one(query: np.ndarray, keys: np.ndarray, counts: np.ndarray, starts
         part = slice(start, start + step)
         exact[part] = _squares(query - as_float32(keys[positions[part]]))
     order = np.lexsort((exact, np.repeat(np.arange(len(counts)), counts)))[firsts]
-    return _Compared(exact[order], positions[order], np.zeros(len(counts), dtype=np.int64))
+    return GroupedNeighbors(exact[order], rows, positions[order], np.zeros(len(counts), dtype=np.int64))
 
 
 def _compare(
-    query: np.ndarray, keys: np.ndarray, counts: np.ndarray, starts: np.ndarray, mean_distances: np.ndarray
-) -> _Compared:
+    query: np.ndarray,
+    keys: np.ndarray,
+    rows: np.ndarray,
+    counts: np.ndarray,
+    starts: np.ndarray,
+    mean_distances: np.ndarray,
+) -> GroupedNeighbors:
     """Compare a query of several passages, ``(u, D)``; ``mean_distances``: of these to documents, ``(u,)``."""
-    compared = _Compared(
+    compared = GroupedNeighbors(
         distances=np.empty(len(counts), np.float32),
+        rows=rows,
         passages=np.empty(len(counts), np.int64),
         query_passages=np.empty(len(counts), np.int64),
     )

@@ -165,10 +165,7 @@ class Answering:
         experts = None if options.get("method") == "knn" else self.prepare_experts(view)
         inputs = text_inputs(texts, embedded, view, shown, origins)
         if experts is not None:
-            reject = None if limits is None else limits.error
-            lost = None if limits is None else limits.novelty
-            each_label = limits is not None and limits.each_label
-            prediction = predict_with_experts(experts, inputs, shown, reject, lost, labels_at, each_label)
+            prediction = predict_with_experts(experts, inputs, shown, limits, labels_at)
             return PredictedTexts(prediction, shown, options)
         if shown.explanation or shown.novelty or limits is not None or labels_at is not None:
             raise ValueError(

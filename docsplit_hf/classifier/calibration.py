@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays.duplicates import equal_neighbors
+from ..arrays.passages import Predictions
 from ..arrays.row_table import encode_known_labels, rows_at
+from ..arrays.snapshot import SearchResult, Snapshot
+from ..arrays.store import Store
+from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
+from ..encoding.text_embedder import TextEmbedder
 from ..fitting.interpolation import (
     HELD_OUT_SOURCE,
     check_labels,
@@ -21,15 +27,6 @@ from ..fitting.interpolation import (
 from ..reading.inputs import check_lengths, joined_texts, texts_and_pairs
 from ..reading.labels import names_of_labels
 from ..reading.versions import group_versions
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..arrays.passages import Predictions
-    from ..arrays.snapshot import SearchResult, Snapshot
-    from ..arrays.store import Store
-    from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
-    from ..encoding.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
+from ..fitting.ensemble.guarantees import Guarantees
+from ..fitting.ensemble.scoring import PreparedExperts
 from ..fitting.label_sets import NO_LIMIT, check_level
 from ..fitting.rejection import HIGHEST_NOVELTY, RejectionLimits, min_held_out_texts, rejection_limits
-
-if TYPE_CHECKING:
-    from ..fitting.ensemble.guarantees import Guarantees
-    from ..fitting.ensemble.scoring import PreparedExperts
 
 logger = logging.getLogger(__name__)
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..arrays.probe import PROBE_TEXTS, in_one_precision
+from ..arrays.store import Store
+from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
+from ..encoding.text_embedder import TextEmbedder
 from ..reading.text_warnings import unlogged
-
-if TYPE_CHECKING:
-    from ..arrays.store import Store
-    from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
-    from ..encoding.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 

@@ -8,24 +8,22 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
 from numbers import Number
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..arrays.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
 from ..arrays.passages import Passages
 from ..arrays.row_table import has_origins, ids_among, origins_of, take_passages
+from ..arrays.snapshot import Snapshot
+from ..arrays.store import Store
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
+from ..encoding.text_embedder import TextEmbedder
 from ..reading.copies import label_set, warn_of_contradictions
 from ..reading.inputs import InputRow, check_lengths, expand_paths, read_inputs, rows_of, warn_of_failures
 from ..reading.labels import are_lists, describe_alike, names_of_labels, plain_spelling
+from ..reading.origins import Origin
 from .knn_datastore import KNNDatastore
-
-if TYPE_CHECKING:
-    from ..arrays.snapshot import Snapshot
-    from ..arrays.store import Store
-    from ..encoding.text_embedder import TextEmbedder
-    from ..reading.origins import Origin
 
 logger = logging.getLogger(__name__)
 

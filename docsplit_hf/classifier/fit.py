@@ -6,13 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..arrays.duplicates import rows_of_texts
 from ..arrays.row_table import encode_known_labels
+from ..arrays.snapshot import Snapshot
+from ..arrays.store import Store
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
 from ..fitting.ensemble.fit import SUGGESTED_SETTING, Fit
 from ..fitting.ensemble.fitting import fit_experts, weigh_experts
@@ -34,11 +37,6 @@ from ..reading.versions import group_versions
 from .active_learning import FITTED_STATE_LOCK, suggested_before
 from .teacher.endpoint_teacher import load_teacher
 from .teacher.teaching import TEACHER_TEXTS, answered_documents, ask_teacher, remembered_answers
-
-if TYPE_CHECKING:
-    from ..arrays.snapshot import Snapshot
-    from ..arrays.store import Store
-    from ..encoding.text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 

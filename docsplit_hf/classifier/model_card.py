@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arrays.store import Store
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport
 from ..training.markdown import code_block, save_model_card, table
-
-if TYPE_CHECKING:
-    from ..arrays.store import Store
-    from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 
 # Titles of the evaluated parts and of two baselines, on the card and on the screen. The mixture is equation 3; the
 # experts are the fitted ensemble.

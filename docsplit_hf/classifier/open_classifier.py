@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from huggingface_hub.errors import LocalEntryNotFoundError, StrictDataclassError
 from transformers import PreTrainedModel
 
 from ..arrays.probe import check_probe
+from ..arrays.store import Store
 from ..encoding.backends.endpoint import EndpointClassifier
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
 from ..encoding.checkpoints.prompts import choose_prompt
@@ -27,9 +28,6 @@ from ..storage.atomic_replacement import FolderState, read_one_save
 from ..storage.classifier_folder import check_classifier
 from .datastore_checks import check_precision, check_problem_type
 from .knn_datastore import KNNDatastore
-
-if TYPE_CHECKING:
-    from ..arrays.store import Store
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tqdm.auto import tqdm
 
@@ -29,11 +29,9 @@ from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
 from .call_options import CallOptions, checked_options
+from .pipeline import KNNClassifierPipeline
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .sorted_files import REPORTS, Link, Sorted, check_sorted_folder, sort_files
-
-if TYPE_CHECKING:
-    from .pipeline import KNNClassifierPipeline
 
 logger = logging.getLogger(__name__)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, softmax
 
+from ..arrays.passages import Predictions
+from ..arrays.snapshot import SearchResult
+from ..arrays.store import View
 from .prediction import Prediction, RequestedParts, TextInputs
-
-if TYPE_CHECKING:
-    from ..arrays.passages import Predictions
-    from ..arrays.snapshot import SearchResult
-    from ..arrays.store import View
 
 # Source of a calibration of k, temperature and weight that stays valid when examples are added.
 HELD_OUT_SOURCE = "held-out examples"

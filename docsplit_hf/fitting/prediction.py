@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 
+from ..arrays.passages import Predictions
 from ..arrays.snapshot import ExampleShown, SearchResult, TextSpan
+from ..arrays.store import View
 from ..reading.files.failures import FailedFile, UnreadableFile
+from ..reading.inputs import InputRow
 from ..reading.origins import Origin, PlaceShown
 from .label_tree import FLAT, NO_LEVEL, LabelTree
-
-if TYPE_CHECKING:
-    from ..arrays.passages import Predictions
-    from ..arrays.store import View
-    from ..reading.inputs import InputRow
 
 NO_CONTENT = "no content"  # reason of an answer without a label
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..arrays.store import Store
+from ..arrays.store import Store
 
 # The module of each scheme, with ``connect_datastore``; the others are Milvus' own addresses.
 _MILVUS = "docsplit_hf.connectors.milvus.connect"

@@ -8,15 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 from ..arrays.index import IndexOptions
 from ..arrays.row_table import has_origins
+from ..arrays.snapshot import Snapshot
 from ..content_hash import sha256_of_parts
 from .inside_folder import is_plain
-
-if TYPE_CHECKING:
-    from ..arrays.snapshot import Snapshot
 
 MANIFEST = "manifest.json"
 FORMAT = "docsplit_hf datastore"

@@ -20,15 +20,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..content_hash import sha256_of_file, sha256_of_parts
+from ..reading.origins import Origin
 from .atomic_replacement import apply_umask_to_weights, flush
-
-if TYPE_CHECKING:
-    from ..reading.origins import Origin
 
 CORPUS = "corpus.json"
 FORMAT = "docsplit_hf shards"

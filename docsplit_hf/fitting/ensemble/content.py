@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...arrays.store import View
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import log_at_end
 from .tfidf import words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...arrays.store import View
 
 logger = logging.getLogger(__name__)
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tqdm.auto import tqdm
 
 from .fit import Ensemble, Fit
 from .held_out_scores import scores_by_folds, scores_of_held_out
 from .measuring import measure
 from .preparing import Prepared, prepare_fit
+from .problem import Problem
 from .registry import fit_all, start_in_folds
 from .weighing import Weighing, weigh
-
-if TYPE_CHECKING:
-    from .problem import Problem
 
 
 def fit_experts(problem: Problem, show_progress: bool = True) -> Fit:

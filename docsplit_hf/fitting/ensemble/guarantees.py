@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, NamedTuple, TypedDict
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple, TypedDict
 
 import numpy as np
 
+from ...arrays.snapshot import Snapshot
 from ..label_sets import LabelSetLimits, label_set_limits, nonconformity_of_right_labels
 from ..label_tree import (
     FLAT,
@@ -30,11 +32,6 @@ from ..rejection import (
 )
 from .corpus import id_numbers
 from .schema import UP_TO_ONE, Array, Count, Fraction
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...arrays.snapshot import Snapshot
 
 CANDIDATE_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # the smallest achievable one is reported
 NOTHING_HELD_OUT = (

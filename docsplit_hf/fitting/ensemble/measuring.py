@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
+from .expert import TrainingData
 from .fit import Fit
 from .guarantees import Guarantees, HeldOutAnswers, LabelOutcome, surest_error
+from .held_out_scores import HeldOutScores
 from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
+from .preparing import Prepared
+from .problem import Problem
 from .report import (
     ENSEMBLE,
     HELD_OUT_TEXTS,
@@ -27,12 +29,6 @@ from .report import (
     measure_predictions,
 )
 from .weighing import Weighing, held_out_answers
-
-if TYPE_CHECKING:
-    from .expert import TrainingData
-    from .held_out_scores import HeldOutScores
-    from .preparing import Prepared
-    from .problem import Problem
 
 FOLDS_OF_EXAMPLES = "folds of the examples"
 NOTHING_TO_HOLD_OUT = "nothing to hold out"

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from ...arrays.duplicates import EQUAL_DISTANCE
 from ...arrays.keys import as_float32
+from ...arrays.passages import Passages
 from ...arrays.row_table import rows_at
+from ...arrays.snapshot import SearchResult
+from ...arrays.store import View
 from ..interpolation import neighbor_weights
 from ..rejection import NEAREST_DOCUMENTS, NEAREST_EXAMPLES
 from .corpus import id_numbers, unit
 from .expert import Expert, Features, TrainingData
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...arrays.passages import Passages
-    from ...arrays.snapshot import SearchResult
-    from ...arrays.store import View
 
 VOTERS = 30
 # The temperature of the votes as a fraction of the mean distance: distances differ between encoders.

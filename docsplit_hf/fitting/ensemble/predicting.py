@@ -10,6 +10,7 @@ from ...arrays.snapshot import SearchResult
 from ..label_sets import label_sets
 from ..label_tree import NO_LEVEL, extend_tree
 from ..prediction import Explanation, LabelSets, Prediction, Rejection, RequestedParts, ShownText, TextInputs
+from ..rejection import RejectionLimits
 from .content import have_no_content
 from .explaining import deciding_place, explain
 from .scoring import PreparedExperts, Scores, score_texts
@@ -69,10 +70,8 @@ def predict_with_experts(
     experts: PreparedExperts,
     inputs: TextInputs,
     shown: RequestedParts,
-    reject: float | None = None,
-    lost: float | None = None,
+    limits: RejectionLimits | None = None,
     labels_at: float | None = None,
-    each_label: bool = False,
 ) -> Prediction:
     """Predict labels by fitted experts.
 
@@ -80,16 +79,14 @@ def predict_with_experts(
         experts: The experts.
         inputs: N texts with their embeddings.
         shown: The parts of answers that the call requests.
-        reject: The highest error rate. Answers that are less confident are rejected, and so are those to novel texts.
+        limits: The highest error rate. Answers that are less confident are rejected, and so are those to novel texts.
             None: no answer is rejected.
-        lost: The fraction of texts of known labels that may be rejected as novel; None: as ``fit`` chose.
-        each_label: Whether the error rate holds among the answers with each label, not only among all answers.
         labels_at: The probability that the set of labels of a text holds the right one. None: no sets.
 
     Returns:
         The prediction.
     """
-    with_novelty = shown.novelty or reject is not None
+    with_novelty = shown.novelty or limits is not None
     embedded = inputs.embedded
     scored = score_texts(
         experts,
@@ -107,11 +104,11 @@ def predict_with_experts(
         tree = extend_tree(tree, scored.columns, label_names)
     novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None
     rejection = None
-    if reject is not None:
-        if each_label:
-            levels = _levels_by_label(experts, scored, novelty, reject, lost)
+    if limits is not None:
+        if limits.each_label:
+            levels = _levels_by_label(experts, scored, novelty, limits)
         else:
-            levels = guarantees.answered_levels(scored.probabilities, novelty, reject, lost, tree)
+            levels = guarantees.answered_levels(scored.probabilities, novelty, limits.error, limits.novelty, tree)
         has_no_content = have_no_content(experts.view, inputs.texts)
         levels = np.where(has_no_content, NO_LEVEL, levels)
         rejection = Rejection(levels=levels, has_no_content=has_no_content)
@@ -132,13 +129,13 @@ def predict_with_experts(
 
 
 def _levels_by_label(
-    experts: PreparedExperts, scored: Scores, novelty: np.ndarray, error: float, lost: float | None
+    experts: PreparedExperts, scored: Scores, novelty: np.ndarray, limits: RejectionLimits
 ) -> np.ndarray:
     """Level of each text with a threshold for each label, ``(N,)``; labels that are new since ``fit`` get no text."""
     guarantees = experts.fitted.guarantees
     thresholds = np.full(scored.probabilities.shape[1], np.inf)
-    thresholds[scored.columns] = guarantees.label_thresholds(error, lost)
-    sure = guarantees.confidence(scored.probabilities, novelty, lost)
+    thresholds[scored.columns] = guarantees.label_thresholds(limits.error, limits.novelty)
+    sure = guarantees.confidence(scored.probabilities, novelty, limits.novelty)
     return np.where(sure >= thresholds[scored.probabilities.argmax(1)], 0, NO_LEVEL)
 
 

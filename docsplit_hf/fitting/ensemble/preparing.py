@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...reading.versions import groups_of_pairs
+from .corpus import Corpus
 from .expert import Guess, TrainingData, log_likelihoods_by
 from .held_out_scores import Voters, are_texts, folds_of, one_hot, voters_in_corpus
+from .problem import Problem
 from .registry import EXPERTS, MIN_RELIABILITY
 from .report import SIGNIFICANT_DEVIATIONS, versions_mislead
 from .teacher_expert import evidence_of_agreement, fit_teacher, probe_logits
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, name_scores, names_as_vectors
-
-if TYPE_CHECKING:
-    from .corpus import Corpus
-    from .problem import Problem
 
 logger = logging.getLogger(__name__)
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from scipy.special import log_softmax
 
+from ...arrays.snapshot import Snapshot
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
 from .corpus import Corpus, texts_in
 from .expert import Expert, Features, TrainingData
 from .schema import REGRESSION_WEIGHTS, Array
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...arrays.snapshot import Snapshot
 
 TEACHER_PRIOR = 0.6  # weight of a reliable teacher, relative to the other experts
 INVERSE_REGULARIZATION = 5.0

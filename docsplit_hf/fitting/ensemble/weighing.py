@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...arrays.row_table import take_passages
 from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
+from .corpus import Corpus
+from .expert import TrainingData
+from .fit import Ensemble
 from .guarantees import HeldOutAnswers
+from .held_out_scores import HeldOutScores
 from .label_proportions import Proportions, estimate_proportions
 from .log_linear_pool import (
     DEFAULT_SHARPNESS,
@@ -26,15 +30,9 @@ from .log_linear_pool import (
 )
 from .neighbor_expert import places_of_documents
 from .prior_sharpness import Evidence, learned_sharpness, prior_sharpness, robust_spreads
+from .problem import Problem
 from .registry import EXPERTS, features_of_corpus, prior_weights, score_all
 from .scoring import PreparedExperts, score_features
-
-if TYPE_CHECKING:
-    from .corpus import Corpus
-    from .expert import TrainingData
-    from .fit import Ensemble
-    from .held_out_scores import HeldOutScores
-    from .problem import Problem
 
 SAMPLED_DOCUMENTS = 1_000  # at most; documents on which experts are compared without labels
 

@@ -193,7 +193,7 @@ def _closest(found: _Candidates, new: _Candidates, k: int) -> _Candidates:
 def _compare_one(
     query: np.ndarray, keys: np.ndarray, rows: np.ndarray, counts: np.ndarray, starts: np.ndarray
 ) -> GroupedNeighbors:
-    """Compare a query of one passage, ``(1, D)``, with all candidates, ``rows``, at once, since many may be equally near."""
+    """Compare a query of one passage, ``(1, D)``, with all candidates at once, since many may be equally near."""
     firsts = np.cumsum(counts) - counts
     positions = np.repeat(starts - firsts, counts) + np.arange(counts.sum())
     exact = np.empty(len(positions), dtype=np.float32)

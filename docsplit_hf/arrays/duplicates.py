@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..reading.characters import replace_lone_surrogates
-from ..reading.copies import label_set
 from .keys import candidate_distances
 from .row_table import values_of
 
@@ -72,6 +71,8 @@ def ids_of_examples(
     snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None] | None, labels: Sequence[str | list[str]]
 ) -> list[str | None]:
     """The id of the first row with each text, pair and labels (names, in any order), or None."""
+    from ..reading.copies import label_set
+
     in_table, own = number_texts(snapshot.rows, texts, text_pairs)
     rows = np.flatnonzero(in_table >= 0)
     ids = values_of(snapshot.rows["id"], rows)
@@ -100,6 +101,8 @@ def first_of_equals(
     texts: Sequence[str], text_pairs: Sequence[str | None], labels: Sequence[str | list[str]]
 ) -> list[int]:
     """Position of the first example with the text, pair and labels of each example."""
+    from ..reading.copies import label_set
+
     first: dict[tuple[str, str | None, frozenset[str]], int] = {}
     examples = zip(texts, text_pairs, map(label_set, labels), strict=True)
     return [first.setdefault(example, i) for i, example in enumerate(examples)]

@@ -33,7 +33,6 @@ from ..arrays.row_table import (
 )
 from ..arrays.snapshot import FittedState, SearchResult, Snapshot
 from ..content_hash import sha256_of_parts
-from ..reading.labels import are_lists
 from ..storage.classifier_folder import push_saved
 from ..storage.datastore_files import load_snapshot, save_snapshot
 from ..storage.snapshot_index import change_index, update_index
@@ -112,6 +111,8 @@ class KNNDatastore:
         passages: Passages | None = None,
         origins: Iterable[Origin | None] | None = None,
     ) -> None:
+        from ..reading.labels import are_lists
+
         keys = as_matrix(keys, "keys")
         multi_label = are_lists(labels) if multi_label is None else multi_label
         empty = empty_snapshot(keys.shape[1], label_names, multi_label, dtype, index, nprobe, rerank, probe)

@@ -14,7 +14,6 @@ from ..arrays.probe import check_probe
 from ..arrays.store import Store
 from ..encoding.backends.endpoint import EndpointClassifier
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
-from ..encoding.checkpoints.prompts import choose_prompt
 from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
 from ..encoding.chunking import SEVERAL_VECTORS, check_strategy
 from ..encoding.embedders import make_embedder
@@ -62,6 +61,8 @@ def encoder_as_classifier(
     settings = checkpoint_settings(name, encoder.config, revision, with_projection=True) if name else {}
     projection = None
     if name and name != DEFAULT_CHECKPOINT:  # which has neither; its name would be looked for on the Hub
+        from ..encoding.checkpoints.prompts import choose_prompt
+
         projection = load_projection(name, revision)
         prompt = choose_prompt(name, prompt, revision=revision)
     if "pooling" not in settings:

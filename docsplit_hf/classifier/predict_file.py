@@ -22,9 +22,10 @@ from ..fitting.ensemble.fit import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT
 from ..reading.files.failure_lists import FAILED, write_failures
 from ..reading.files.failures import FailedFile
+from ..reading.files.finding import refuse_mistyped_path
 from ..reading.inputs import FileInput, InputRow, files_of, read_inputs
 from ..reading.origins import describe_place
-from ..reading.source import find_text_files, kind_of, refuse_mistyped_path
+from ..reading.source import find_text_files, kind_of
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain

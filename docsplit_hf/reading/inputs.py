@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .files.failures import FailedFile
-from .files.finding import find_files
+from .files.finding import find_files, name_of_document
 from .files.places import FileText
 from .origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
-from .source import name_of_document
 
 logger = logging.getLogger(__name__)
 

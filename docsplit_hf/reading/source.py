@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import logging
 from collections import Counter
@@ -11,7 +10,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from .characters import replace_lone_surrogates
 from .file_formats import (
     FILE_FORMATS,
     MOST_RANGES,
@@ -25,7 +23,7 @@ from .file_formats import (
     refuse_separator,
     without_gz,
 )
-from .files.finding import ALL_FILES, TEXT_FILES, files_in, log_left_out, relative_name
+from .files.finding import ALL_FILES, TEXT_FILES, files_in, log_left_out, refuse_mistyped_path
 from .origins import FILE_COLUMN, PLACES_COLUMN
 
 if TYPE_CHECKING:
@@ -87,19 +85,6 @@ def checked_kind(source: Any, csv_separator: str | None = None, encoding: str | 
             place = repr(source) if isinstance(source, str) else f"a {type(source).__name__}"
             raise ValueError(f"{name}={value!r} is for files, and {place} is not a file: leave it out.")
     return kind
-
-
-def refuse_mistyped_path(name: str) -> None:
-    """Refuse a missing path, or a name similar to that of a folder here, before the Hub is asked for it."""
-    path = Path(name)
-    if path.exists():
-        return
-    siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
-    cutoff = 0.75 if path.suffix else 0.85  # a name with an ending is more likely a file than a name on the Hub
-    near = difflib.get_close_matches(path.name, siblings, n=1, cutoff=cutoff)
-    if near or path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
-        hint = f" Did you mean {str(path.parent / near[0])!r}?" if near else ""
-        raise FileNotFoundError(f"There is no file or folder {name!r}.{hint}")
 
 
 def refuse_missing_file(source: str) -> None:
@@ -220,14 +205,6 @@ def find_columns(path: Path, csv_separator: str | None = None, encoding: str | N
         rows = read_json_rows(path, encoding)
         return list(dict.fromkeys(chain.from_iterable(islice(rows, ROWS_TO_LOOK_AT))))
     return list(next(iter(load_path(path, streaming=True, csv_separator=csv_separator, encoding=encoding))))
-
-
-def name_of_document(file: Path, source: Path) -> str:
-    """Name a file of a source as data sets do: by its path below the folder, or as it was given.
-
-    Names that are not in UTF-8, which have lone surrogates here, get replacement characters: no table holds them.
-    """
-    return replace_lone_surrogates(relative_name(file, source if source != file and source.is_dir() else None))
 
 
 def find_text_files(folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..content_hash import sha256_of_file
-from ..reading.source import refuse_mistyped_path
+from ..reading.files.finding import refuse_mistyped_path
 from .atomic_replacement import model_files, replaced_at_once
 from .manifest import MANIFEST, DatastoreError, read_manifest, unnamed_files
 

@@ -10,9 +10,10 @@ import pytest
 
 from docsplit_hf import load_documents, load_labeled_examples
 from docsplit_hf.reading.files.failure_lists import list_of_failures
+from docsplit_hf.reading.files.finding import refuse_mistyped_path
 from docsplit_hf.reading.load_documents import load_unlabeled_texts
 from docsplit_hf.reading.origins import origins_of_rows
-from docsplit_hf.reading.source import kind_of, load_from_hub, refuse_mistyped_path
+from docsplit_hf.reading.source import kind_of, load_from_hub
 
 from ..documents import write_damaged, write_docx, write_pdf
 

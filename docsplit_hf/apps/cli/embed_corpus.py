@@ -23,7 +23,7 @@ from transformers.hf_argparser import HfArg
 
 from ...content_hash import sha256_of_parts
 from ...extras import check_extra
-from ...reading.source import refuse_mistyped_path
+from ...reading.files.finding import refuse_mistyped_path
 from ...storage.inside_folder import refuse_links
 from ...storage.shards import DTYPES, count_documents
 from ...training.command_line import parse_arguments, run_script

@@ -26,7 +26,7 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING
 
-from ...reading.source import refuse_mistyped_path
+from ...reading.files.finding import refuse_mistyped_path
 from ...storage.atomic_replacement import FolderState, read_one_save, valid_folder
 from ...storage.inside_folder import write_file
 from .checked_files import (

@@ -14,7 +14,7 @@ from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_file
 from ...cores import core_count
 from ...extras import install_line
-from ...reading.source import refuse_mistyped_path
+from ...reading.files.finding import refuse_mistyped_path
 from ...reading.text_warnings import unlogged, warn_of_unfamiliar_texts
 from ...reading.tokenization import check_texts
 from ...storage.classifier_folder import CONFIG

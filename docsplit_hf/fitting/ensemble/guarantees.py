@@ -7,7 +7,6 @@ from typing import Annotated, NamedTuple, TypedDict
 
 import numpy as np
 
-from ...arrays.snapshot import Snapshot
 from ..label_sets import LabelSetLimits, label_set_limits, nonconformity_of_right_labels
 from ..label_tree import (
     FLAT,
@@ -30,7 +29,6 @@ from ..rejection import (
     novelty,
     texts_needed,
 )
-from .corpus import id_numbers
 from .schema import UP_TO_ONE, Array, Count, Fraction
 
 CANDIDATE_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # the smallest achievable one is reported
@@ -38,9 +36,6 @@ NOTHING_HELD_OUT = (
     "There are no held-out answers to measure errors and novelty by: each label has one example, or its description "
     "alone. Add examples, and fit() again; or fit(texts, labels) on held-out texts."
 )
-
-
-LEAST_GAIN = 0.1  # in the fraction of answered texts, for the most confident error to be reported
 
 
 class HeldOutAnswers(NamedTuple):
@@ -309,36 +304,6 @@ def _not_lowered(thresholds: np.ndarray, without_limit: np.ndarray) -> np.ndarra
     return np.where(np.isfinite(without_limit), np.maximum(thresholds, without_limit), thresholds)
 
 
-def surest_error(
-    guarantees: Guarantees, labels: Sequence[str], snapshot: Snapshot, errors: Sequence[float]
-) -> SurestError | None:
-    """Find the most confident wrong answer, and the error rate at which its removal gains most answers.
-
-    None if the gain is below ``LEAST_GAIN``, or texts may have several labels.
-    """
-    held_out = guarantees.held_out
-    if guarantees.multi_label or held_out.right.all():
-        return None
-    wrong = np.flatnonzero(~held_out.right)
-    surest = int(wrong[guarantees.held_out_confidence()[wrong].argmax()])
-    without = guarantees.without(surest)
-    if not len(without.held_out.ids):
-        return None
-    gains = [without.answered_fraction(error) - guarantees.answered_fraction(error) for error in errors]
-    error = errors[int(np.argmax(gains))]
-    if max(gains) < LEAST_GAIN:
-        return None
-    return SurestError(
-        id=_id_of(snapshot, int(held_out.ids[surest])),
-        labeled=labels[int(held_out.labels[surest].argmax())],
-        answered=labels[int(held_out.probabilities[surest].argmax())],
-        score=float(held_out.probabilities[surest].max()),
-        error=error,
-        share=guarantees.answered_fraction(error),
-        share_without=without.answered_fraction(error),
-    )
-
-
 def describe_surest_error(found: SurestError | None) -> str:
     """Describe the error in a line for the report; empty if there is none."""
     if found is None:
@@ -349,9 +314,3 @@ def describe_surest_error(found: SurestError | None) -> str:
         f"with score {found['score']:.2f}. Without it, {found['share_without']:.0%} would be answered at "
         f"{found['error']:.0%}, instead of {found['share']:.0%}: check its label."
     )
-
-
-def _id_of(snapshot: Snapshot, number: int) -> str | None:
-    """Find the id of an example by its hash; None for 0, or if the example was removed."""
-    rows = np.flatnonzero(id_numbers(snapshot.rows, snapshot.keys) == number) if number else []
-    return snapshot.rows["id"][int(rows[0])].as_py() if len(rows) else None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from ...arrays.snapshot import Snapshot
 from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
+from .corpus import id_numbers
 from .expert import TrainingData
 from .fit import Fit
-from .guarantees import Guarantees, HeldOutAnswers, LabelOutcome, surest_error
+from .guarantees import Guarantees, HeldOutAnswers, LabelOutcome, SurestError
 from .held_out_scores import HeldOutScores
 from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
 from .preparing import Prepared
@@ -30,6 +34,7 @@ from .report import (
 )
 from .weighing import Weighing, held_out_answers
 
+LEAST_GAIN = 0.1  # in the fraction of answered texts, for the most confident error to be reported
 FOLDS_OF_EXAMPLES = "folds of the examples"
 NOTHING_TO_HOLD_OUT = "nothing to hold out"
 REPORTED_ERRORS = (0.01, 0.05, 0.1)  # error rates for which the report gives the fraction of answered texts
@@ -216,3 +221,39 @@ def _best_threshold(probabilities: np.ndarray, targets: np.ndarray) -> float:
     f1[:-1][ranked[:-1] == ranked[1:]] = -1  # equal probabilities are accepted or rejected together
     last = int(f1.argmax())
     return float((ranked[last] + (ranked[last + 1] if last + 1 < len(ranked) else 0)) / 2)
+
+
+def surest_error(
+    guarantees: Guarantees, labels: Sequence[str], snapshot: Snapshot, errors: Sequence[float]
+) -> SurestError | None:
+    """Find the most confident wrong answer, and the error rate at which its removal gains most answers.
+
+    None if the gain is below ``LEAST_GAIN``, or texts may have several labels.
+    """
+    held_out = guarantees.held_out
+    if guarantees.multi_label or held_out.right.all():
+        return None
+    wrong = np.flatnonzero(~held_out.right)
+    surest = int(wrong[guarantees.held_out_confidence()[wrong].argmax()])
+    without = guarantees.without(surest)
+    if not len(without.held_out.ids):
+        return None
+    gains = [without.answered_fraction(error) - guarantees.answered_fraction(error) for error in errors]
+    error = errors[int(np.argmax(gains))]
+    if max(gains) < LEAST_GAIN:
+        return None
+    return SurestError(
+        id=_id_of(snapshot, int(held_out.ids[surest])),
+        labeled=labels[int(held_out.labels[surest].argmax())],
+        answered=labels[int(held_out.probabilities[surest].argmax())],
+        score=float(held_out.probabilities[surest].max()),
+        error=error,
+        share=guarantees.answered_fraction(error),
+        share_without=without.answered_fraction(error),
+    )
+
+
+def _id_of(snapshot: Snapshot, number: int) -> str | None:
+    """Find the id of an example by its hash; None for 0, or if the example was removed."""
+    rows = np.flatnonzero(id_numbers(snapshot.rows, snapshot.keys) == number) if number else []
+    return snapshot.rows["id"][int(rows[0])].as_py() if len(rows) else None

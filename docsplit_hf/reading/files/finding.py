@@ -1,7 +1,8 @@
-"""Find the files of a folder, or of a pattern."""
+"""Find the files of a folder, or of a pattern; name them, and refuse paths that are mistyped."""
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import functools
 import glob
@@ -10,6 +11,8 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from ..characters import replace_lone_surrogates
 
 logger = logging.getLogger(__name__)
 
@@ -136,3 +139,24 @@ def is_hidden(name: str) -> bool:
 def relative_name(path: Path, root: Path | None) -> str:
     """The path of a file below a folder, with slashes; as it was given if there is no folder."""
     return path.as_posix() if root is None else path.relative_to(root).as_posix()
+
+
+def name_of_document(file: Path, source: Path) -> str:
+    """Name a file of a source as data sets do: by its path below the folder, or as it was given.
+
+    Names that are not in UTF-8, which have lone surrogates here, get replacement characters: no table holds them.
+    """
+    return replace_lone_surrogates(relative_name(file, source if source != file and source.is_dir() else None))
+
+
+def refuse_mistyped_path(name: str) -> None:
+    """Refuse a missing path, or a name similar to that of a folder here, before the Hub is asked for it."""
+    path = Path(name)
+    if path.exists():
+        return
+    siblings = [sibling.name for sibling in path.parent.iterdir()] if path.parent.is_dir() else []
+    cutoff = 0.75 if path.suffix else 0.85  # a name with an ending is more likely a file than a name on the Hub
+    near = difflib.get_close_matches(path.name, siblings, n=1, cutoff=cutoff)
+    if near or path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2:
+        hint = f" Did you mean {str(path.parent / near[0])!r}?" if near else ""
+        raise FileNotFoundError(f"There is no file or folder {name!r}.{hint}")

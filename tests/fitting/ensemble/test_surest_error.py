@@ -2,7 +2,8 @@ import numpy as np
 
 from docsplit_hf.classifier.knn_datastore import KNNDatastore
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.fitting.ensemble.guarantees import LEAST_GAIN, describe_surest_error
+from docsplit_hf.fitting.ensemble.guarantees import describe_surest_error
+from docsplit_hf.fitting.ensemble.measuring import LEAST_GAIN
 from docsplit_hf.fitting.ensemble.problem import Problem
 
 from .stores import NAMES, make_keys, make_texts

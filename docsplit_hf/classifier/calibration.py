@@ -112,7 +112,8 @@ def calibrate(
         new_labels = num_labels - np.shape(classifier)[1]  # since the classifier was trained
         classifier = np.pad(np.asarray(classifier, np.float64), ((0, 0), (0, new_labels)))
         weights = np.arange(21) / 20
-    ks = _k_grid(distances.shape[1])
+    most = distances.shape[1]
+    ks = [*(2**exponent for exponent in range(most.bit_length()) if 2**exponent < most), most]
     temperatures = temperature_grid(distances)
 
     likelihoods = _log_likelihoods(distances, neighbor_labels, labels, classifier, ks, temperatures, weights)
@@ -139,12 +140,6 @@ def calibrate(
         effective_neighbors=float(effective.mean()),
         examples=len(labels),
     )
-
-
-def _k_grid(most: int) -> list[int]:
-    """Candidates for k: powers of 2 below ``most``, and ``most``."""
-    powers = [2**exponent for exponent in range(most.bit_length())]
-    return [*(k for k in powers if k < most), most]
 
 
 def _best_of_each_weight(likelihoods: np.ndarray) -> list[tuple[int, int]]:

@@ -78,7 +78,9 @@ def checked_options(**options: Any) -> CallOptions:
     given = {name: value for name, value in options.items() if value is not None or name == "top_k"}
     unknown = given.keys() - {*CallOptions.__annotations__, *IGNORED_OPTIONS}
     if unknown:
-        raise TypeError(_describe_unknown(min(unknown)))
+        name = min(unknown)
+        instead = f" any more: {REMOVED[name]}" if name in REMOVED else ""
+        raise TypeError(f"pipeline('docsplit-knn') has no argument {name!r}{instead}.")
     if given.get("truncation", True) not in (True, "longest_first"):
         raise ValueError(f"truncation={given['truncation']!r}: long texts are always cut, and counted.")
     for name, least in MINIMUMS.items():
@@ -95,12 +97,6 @@ def checked_options(**options: Any) -> CallOptions:
     if "labels_at" in given:
         check_level(given["labels_at"])
     return {name: value for name, value in given.items() if name not in IGNORED_OPTIONS}
-
-
-def _describe_unknown(name: str) -> str:
-    if name in REMOVED:
-        return f"pipeline('docsplit-knn') has no argument {name!r} any more: {REMOVED[name]}."
-    return f"pipeline('docsplit-knn') has no argument {name!r}."
 
 
 def check_reading_options(options: ReadingOptions) -> None:

@@ -103,7 +103,9 @@ def evaluate_pipeline(
     start = perf_counter()
     answers = pipe(inputs, top_k=None, truncation=True, **options)
     seconds = perf_counter() - start
-    loaded = _loaded(metric)
+    loaded = metric_class(metric)() if isinstance(metric, str) else metric
+    if loaded is None:
+        loaded = evaluate.combine([kind() for kind in CLASSIFICATION.values()])
     multi_label = is_multi_label(data)
     names = _all_labels(answers, label_names_of(data))
     labels = label_array(data, names, multi_label)
@@ -151,13 +153,6 @@ def _warn_of_own_examples(pipe: TextClassificationPipeline, texts: Sequence[str]
             known,
             len(texts),
         )
-
-
-def _loaded(metric: Any) -> evaluate.EvaluationModule | evaluate.CombinedEvaluations:
-    """Load a metric by name; None: all metrics of classification."""
-    if metric is None:
-        return evaluate.combine([kind() for kind in CLASSIFICATION.values()])
-    return metric_class(metric)() if isinstance(metric, str) else metric
 
 
 def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEvaluations) -> bool:

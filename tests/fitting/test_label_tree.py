@@ -391,6 +391,6 @@ def test_the_page_shows_the_parent(fitted, texts):
     found = answer_on_page(session, texts[0], percent)
     assert found.is_given and found.label == expected["label"]
     assert f"Not sure which one: perhaps {expected['path'][-1]['label']}" in found.confidence
-    outcomes = fitted._experts.fitted.guarantees.held_out_outcomes(error)
-    wrong = np.count_nonzero(outcomes.is_answered & ~outcomes.is_right)
-    assert 0 < np.count_nonzero(outcomes.is_answered) and f" {wrong} of them wrongly" in coverage_text(session, percent)
+    is_answered, is_right = fitted._experts.fitted.guarantees.held_out_outcomes(error)
+    wrong = np.count_nonzero(is_answered & ~is_right)
+    assert 0 < np.count_nonzero(is_answered) and f" {wrong} of them wrongly" in coverage_text(session, percent)

@@ -33,7 +33,7 @@ def weigh_experts(problem: Problem, show_progress: bool = True) -> tuple[Prepare
     """Do all steps of ``fit_experts`` but the last, which measures."""
     with tqdm(total=2, desc="Fitting experts", unit="step", disable=not show_progress) as progress:
         prepared = prepare_fit(problem)
-        progress.total += prepared.fold_count
+        progress.total += 0 if prepared.folds is None else int(prepared.folds.max()) + 1
         progress.update()
         ensemble = _learn(problem, prepared)
         progress.update()

@@ -59,13 +59,6 @@ class HeldOutAnswers(NamedTuple):
         return HeldOutAnswers(*(values[chosen] for values in self))
 
 
-class HeldOutOutcomes(NamedTuple):
-    """What becomes of m held-out texts at an error rate."""
-
-    is_answered: np.ndarray  # bool (m,)
-    is_right: np.ndarray  # bool (m,): answered, and rightly
-
-
 class LabelOutcome(TypedDict):
     """What becomes of the held-out texts that are answered with a label, at an error rate."""
 
@@ -176,10 +169,10 @@ class Guarantees(NamedTuple):
 
     def outcomes_by_label(self, error: float, names: Sequence[str]) -> list[LabelOutcome]:
         """Count the held-out texts that are answered with each label, and the wrong answers among them."""
-        outcomes = self.held_out_outcomes(error)
+        is_answered, is_right = self.held_out_outcomes(error)
         answers = self.held_out.probabilities.argmax(1)
-        answered = np.bincount(answers[outcomes.is_answered], minlength=len(names)).tolist()
-        right = np.bincount(answers[outcomes.is_right], minlength=len(names)).tolist()
+        answered = np.bincount(answers[is_answered], minlength=len(names)).tolist()
+        right = np.bincount(answers[is_right], minlength=len(names)).tolist()
         rows = zip(names, answered, right, strict=True)
         return [LabelOutcome(label=name, answered=count, wrong=count - kept) for name, count, kept in rows if count]
 
@@ -220,12 +213,12 @@ class Guarantees(NamedTuple):
         held_out = self.held_out
         return self.answered_levels(held_out.probabilities, self.novelty(held_out.familiarity), error)
 
-    def held_out_outcomes(self, error: float) -> HeldOutOutcomes:
-        """Whether each held-out text gets an answer, and whether this is right, at an error rate of ``error``."""
+    def held_out_outcomes(self, error: float) -> tuple[np.ndarray, np.ndarray]:
+        """Whether each held-out text is answered at an error rate, and whether rightly, bool ``(m,)`` each."""
         levels = self.held_out_levels(error)
         right = right_by_level(self.held_out.probabilities, self.held_out.labels, self.tree)
         is_answered = levels != NO_LEVEL
-        return HeldOutOutcomes(is_answered, is_answered & right[np.arange(len(levels)), levels])
+        return is_answered, is_answered & right[np.arange(len(levels)), levels]
 
     def answered_fraction(self, error: float) -> float:
         """Fraction of texts that get an answer at an error rate of at most ``error``, estimated on held-out texts."""

@@ -47,7 +47,7 @@ def measure(problem: Problem, prepared: Prepared, weighing: Weighing) -> Fit:
     scores = weighing.scores
     multi_label = ensemble.multi_label
     probabilities = weighing.probabilities()
-    held_out = held_out_answers(scores, probabilities, weighing.has_out_of_scope_documents)
+    held_out = held_out_answers(scores, probabilities, weighing.out_of_scope > 0)
     guarantees = _guarantees(weighing, held_out.rows(scores.is_counted), prepared.paths)
     return Fit(
         ensemble=ensemble,
@@ -69,7 +69,7 @@ def _guarantees(weighing: Weighing, held_out: HeldOutAnswers, paths: list[list[s
         tree=label_tree(paths),
     )
     # With too few held-out texts the limit cannot be guaranteed.
-    if weighing.has_out_of_scope_documents and guarantees.novelty_limit(DEFAULT_LOST_FRACTION) < HIGHEST_NOVELTY:
+    if weighing.out_of_scope > 0 and guarantees.novelty_limit(DEFAULT_LOST_FRACTION) < HIGHEST_NOVELTY:
         return guarantees._replace(default_lost=DEFAULT_LOST_FRACTION)
     return guarantees
 
@@ -118,7 +118,7 @@ def _report(
         accuracy_interval=interval,
         foreign=weighing.out_of_scope,
         novelty=guarantees.default_lost,
-        lost=guarantees.lost_fraction() if weighing.has_out_of_scope_documents else 0.0,
+        lost=guarantees.lost_fraction() if weighing.out_of_scope > 0 else 0.0,
         versions=versions.examples,
         version_groups=versions.groups,
         contradictory=versions.contradictory,
@@ -242,8 +242,10 @@ def surest_error(
     error = errors[int(np.argmax(gains))]
     if max(gains) < LEAST_GAIN:
         return None
+    number = int(held_out.ids[surest])  # 0 of a text that is no example
+    rows = np.flatnonzero(id_numbers(snapshot.rows, snapshot.keys) == number) if number else []
     return SurestError(
-        id=_id_of(snapshot, int(held_out.ids[surest])),
+        id=None if not len(rows) else snapshot.rows["id"][int(rows[0])].as_py(),
         labeled=labels[int(held_out.labels[surest].argmax())],
         answered=labels[int(held_out.probabilities[surest].argmax())],
         score=float(held_out.probabilities[surest].max()),
@@ -251,9 +253,3 @@ def surest_error(
         share=guarantees.answered_fraction(error),
         share_without=without.answered_fraction(error),
     )
-
-
-def _id_of(snapshot: Snapshot, number: int) -> str | None:
-    """Find the id of an example by its hash; None for 0, or if the example was removed."""
-    rows = np.flatnonzero(id_numbers(snapshot.rows, snapshot.keys) == number) if number else []
-    return snapshot.rows["id"][int(rows[0])].as_py() if len(rows) else None

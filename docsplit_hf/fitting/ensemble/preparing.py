@@ -40,11 +40,6 @@ class Prepared(NamedTuple):
     version_fraction: float  # of all texts
     paths: list[list[str]]  # of the labels, if they are a tree
 
-    @property
-    def fold_count(self) -> int:
-        """Number of folds."""
-        return 0 if self.folds is None else int(self.folds.max()) + 1
-
 
 def prepare_fit(problem: Problem) -> Prepared:
     """Prepare a fit."""

@@ -24,6 +24,7 @@ ALL_EXPERTS = (HeadOrProbe(), Words(), Neighbors(), Topics(), Vocabulary(), Name
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
 MIN_RELIABILITY = 0.5  # of names that refine propagated labels, and of a teacher that is used
 SELF_TRAINING_ROUNDS = 3
+Start = tuple[np.ndarray, np.ndarray]  # soft labels before any expert is fitted, as ``start_in_folds`` yields them
 SELF_TRAINING_SHARPNESS = 1.0  # sum of the weights of the ensemble in these rounds
 
 
@@ -45,15 +46,12 @@ def prior_weights(experts: Sequence[str], data: TrainingData) -> np.ndarray:
     return weights / weights.sum()
 
 
-class Start(NamedTuple):
-    """Soft labels ``(N, C)`` before any expert is fitted."""
-
-    propagated: np.ndarray  # along the graph, then refined by label names
-    by_topics: np.ndarray  # refined by topics; the same if a text may have several labels
-
-
 def start_in_folds(parts: Sequence[TrainingData]) -> Iterator[Start]:
-    """Propagate labels of examples to the documents along the graph, then refine them by label names and by topics."""
+    """Propagate labels of examples to the documents along the graph, then refine them by label names and by topics.
+
+    Yields the soft labels of each part before any expert is fitted, ``(N, C)``: refined by names; and by topics, too,
+    which are the same if a text may have several labels.
+    """
     for some in in_batches(np.arange(len(parts)), parts[0].targets.shape[1], len(parts[0].corpus.ids)):
         batch = [parts[number] for number in some]
         data = batch[0]
@@ -68,7 +66,7 @@ def start_in_folds(parts: Sequence[TrainingData]) -> Iterator[Start]:
         if not data.multi_label:
             weights = [part.text_weights for part in batch]
             by_topics = fit_topics(data.corpus.whitened, rows, propagated, weights, data.proportions)
-        yield from map(Start, propagated, by_topics)
+        yield from zip(propagated, by_topics, strict=True)
 
 
 def fit_all(data: TrainingData, start: Start, are_known: bool = False) -> Learned:
@@ -84,10 +82,7 @@ def fit_all(data: TrainingData, start: Start, are_known: bool = False) -> Learne
     by_expert = {name: EXPERTS[name].fit(data) for name in experts}
     teachers = [name for name in experts if EXPERTS[name].teaches and not (EXPERTS[name].uses_head and data.has_head)]
     if teachers and not data.multi_label and data.has_documents:
-        trained = _self_train(data, soft_labels, propagated, by_expert, teachers)
-        by_expert = trained.by_expert
-        propagated = trained.voting_labels
-        soft_labels = trained.posterior
+        by_expert, propagated, soft_labels = _self_train(data, soft_labels, propagated, by_expert, teachers)
     if not data.multi_label:
         for name in experts:
             by_expert[name] = EXPERTS[name].learn_from_posterior(data, by_expert[name], soft_labels)
@@ -101,22 +96,17 @@ def fit_all(data: TrainingData, start: Start, are_known: bool = False) -> Learne
     return Learned(propagated, shift.astype(np.float32), found.astype(np.float32), by_expert)
 
 
-class _SelfTraining(NamedTuple):
-    by_expert: dict[str, dict[str, np.ndarray]]
-    voting_labels: np.ndarray  # (N, C)
-    posterior: np.ndarray  # (N, C): the ensemble's label distributions in the last round
-
-
 def _self_train(
     data: TrainingData,
     topic_labels: np.ndarray,
     voting_labels: np.ndarray,
     by_expert: dict[str, dict[str, np.ndarray]],
     teachers: Sequence[str],
-) -> _SelfTraining:
+) -> tuple[dict[str, dict[str, np.ndarray]], np.ndarray, np.ndarray]:
     """Fit experts again on soft labels of the ensemble of ``teachers``.
 
-    They are averaged with the earlier ones: alone, they would reinforce the errors of the ensemble.
+    They are averaged with the earlier ones: alone, they would reinforce the errors of the ensemble. Returns the arrays
+    by expert, the labels by which texts vote, and the label distributions of the last round, ``(N, C)`` each.
     """
     by_expert = dict(by_expert)
     weights = SELF_TRAINING_SHARPNESS * prior_weights(teachers, data)
@@ -132,7 +122,7 @@ def _self_train(
         for name in teachers:
             if EXPERTS[name].learns_from_documents:
                 by_expert[name] = EXPERTS[name].fit(data)
-    return _SelfTraining(by_expert, voting_labels, posterior)
+    return by_expert, voting_labels, posterior
 
 
 def score_all(

@@ -77,11 +77,6 @@ class Weighing(NamedTuple):
         """The same, with the scores of one text of each group of versions."""
         return self._replace(scores=self.scores.counted())
 
-    @property
-    def has_out_of_scope_documents(self) -> bool:
-        """Whether some documents are of labels without examples."""
-        return self.out_of_scope > 0
-
     def probabilities(self) -> np.ndarray:
         """Probabilities of the held-out texts, ``(m, C)``."""
         return held_out_probabilities(self.scores, self.weights, self.ensemble.multi_label, self.scores.shift)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from docsplit_hf.arrays.changes import add_documents, no_documents
+from docsplit_hf.arrays.changes import add_document_rows, no_documents
 from docsplit_hf.arrays.index import IndexOptions
 from docsplit_hf.arrays.row_table import check_passages, make_rows
 from docsplit_hf.arrays.snapshot import FittedState, Snapshot
@@ -41,7 +41,7 @@ def make_snapshot(seed=0, rows=6, multi_label=False, dtype="float32", probe=True
         keys = rng.standard_normal((rows + 1, 4))
         texts = [f"Document {i} ü 好" for i in range(rows + 1)]
         passages = make_passages(keys, seed)
-        snapshot = add_documents(snapshot, keys, texts, passages=passages)
+        snapshot = add_document_rows(snapshot, keys, texts, passages=passages)
         passages = check_passages(make_passages(snapshot.keys, seed), snapshot.keys)
         if passages is not None:
             passages = passages._replace(embeddings=passages.embeddings.astype(dtype))

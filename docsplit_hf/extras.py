@@ -15,7 +15,6 @@ LIBRARIES = {
     "files": ("charset_normalizer", "olefile", "pypdfium2", "python_calamine", "selectolax", "striprtf"),
     "mcp": ("gradio", "mcp"),
     "milvus": ("pymilvus",),
-    "mteb": ("mteb",),
     "onnx": ("onnx", "onnxruntime"),
     "openvino": ("openvino", "nncf"),
     "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client", "python_multipart"),

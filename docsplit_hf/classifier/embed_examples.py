@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays.changes import add_rows, empty_snapshot
 from ..arrays.passages import Passages
-from ..encoding.chunking import SEVERAL_VECTORS
+from ..encoding.chunking import PASSAGES
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
 from ..reading.origins import origins_of_rows
@@ -72,7 +72,7 @@ def _embed_by_all_processes(
     passages = embedded.passages
     if state.num_processes == 1:
         return keys, passages
-    if embedder.model.config.long_documents in SEVERAL_VECTORS and passages is None:
+    if embedder.model.config.long_documents == PASSAGES and passages is None:
         spans = np.array([[0, len(text)] for text in own_texts], dtype=np.int64).reshape(-1, 2)
         passages = Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
     parts = gather_object([(keys, *(passages or ()))])

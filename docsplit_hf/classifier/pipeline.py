@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, TextClassificationPipeline
 from ..arrays.predictions import Predictions
 from ..arrays.store import read_consistently
 from ..encoding.backends.registry import BackendOptions
-from ..encoding.chunking import SEVERAL_VECTORS
+from ..encoding.chunking import PASSAGES
 from ..encoding.embedders import make_embedder
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.audit.examine import DatalabInputs, audit_snapshot, corrections, datalab_inputs
@@ -71,11 +71,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             collection that is created if it does not exist. None: the datastore in the model's folder or repository,
             if any. For a token of its own, pass the opened datastore.
         long_documents: The part of long texts to read: ``"whole"``, all of them; ``"first"``, their beginning;
-            ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as for ``DocumentEncoder``. It is saved with
-            the model. None: the saved strategy; without one, ``"whole"``, or ``"first"`` if ``datastore`` is given
-            (this is logged). Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
-        passage_length: The longest passage in tokens, including special tokens. None: as many as the model reads, or
-            256 with ``"late"``.
+            ``"head_tail"``, ``"average"`` or ``"passages"``, as for ``DocumentEncoder``. It is saved with the model.
+            None: the saved strategy; without one, ``"whole"``, or ``"first"`` if ``datastore`` is given (this is
+            logged). Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
+        passage_length: The longest passage in tokens, including special tokens. None: as many as the model reads.
         truncate_dim: The number of leading dimensions of the embeddings to compare and keep, for encoders that were
             trained for it (``matryoshka_dims``). None: as saved, by default all.
         prompt: The text that is put before each text, ``""`` for none. None: as saved, and for an encoder as for
@@ -681,7 +680,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def _can_reuse_embeddings(self, options: CallOptions) -> bool:
         """Whether stored embeddings of documents equal those of this call."""
         config = self.model.config
-        is_one_vector = config.num_labels == 0 and config.long_documents not in SEVERAL_VECTORS
+        is_one_vector = config.num_labels == 0 and config.long_documents != PASSAGES
         is_cut = "max_length" in options or "max_passages" in options
         return is_one_vector and not is_cut and not options.get("return_read", False)
 

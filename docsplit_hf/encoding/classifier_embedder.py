@@ -73,9 +73,6 @@ class ClassifierEmbedder(TextEmbedder):
     def check(self) -> None:
         """Refuse settings for long texts that do not fit the model."""
         config = self.model.config
-        poolings = {config.pooling, config.retrieval_pooling or config.pooling}
-        if self.long_documents == "late" and poolings != {"mean"}:
-            raise ValueError(f"Late chunking is for mean pooling, and this is {config.pooling!r}: use 'passages'.")
         most = self._model_max_length()
         if config.passage_length is not None and config.passage_length > most:
             raise ValueError(
@@ -121,17 +118,16 @@ class ClassifierEmbedder(TextEmbedder):
         """Embed some of the chunks of checked texts, in their order, and add the outputs to ``embedded``."""
         model = self.model
         config = model.config
+        settings = self._chunk_settings(pairs)
 
-        def pool_states(
-            states: torch.Tensor, mask: torch.Tensor, first_pooled: int
-        ) -> tuple[torch.Tensor, torch.Tensor]:
-            output = model.read_states(states, mask, first_pooled)
+        def pool_states(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(states, mask, settings.first_pooled)
             return output.retrieval_embeddings, output.logits
 
         groups = embed_chunks(
             model=model,
             name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
-            settings=self._chunk_settings(pairs),
+            settings=settings,
             texts=texts,
             chunks=chunks,
             options=replace(self.options, long_documents=self.long_documents),

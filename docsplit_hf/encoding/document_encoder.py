@@ -22,11 +22,10 @@ from .checkpoints.prompts import choose_prompt
 from .checkpoints.sentence_transformers_files import load_projection
 from .chunk_outputs import ChunkAverages, PassagesOfTexts
 from .chunking import (
-    SEVERAL_VECTORS,
+    PASSAGES,
     SINGLE_VECTOR,
     Chunk,
     ChunkSettings,
-    SeveralVectors,
     SingleVector,
     check_strategy,
     read_chunks,
@@ -268,7 +267,6 @@ class DocumentEncoder:
         batch_size: int | None = None,
         show_progress: bool = True,
         normalize: bool = True,
-        long_documents: SeveralVectors = "passages",
         passage_length: int | None = None,
         max_tokens_per_batch: int | None = None,
         bf16: BFloat16 = None,
@@ -282,14 +280,9 @@ class DocumentEncoder:
             batch_size: The most passages in one forward pass. None: as many as ``max_tokens_per_batch`` allows.
             show_progress: Whether to show a progress bar.
             normalize: Whether to scale embeddings to norm 1.
-            long_documents: ``"passages"``: each passage is read separately. ``"late"``: late chunking (Günther et al.
-                2024); as much as fits into ``max_length`` is read together, and the states of each passage's tokens
-                are averaged. It is for encoders with mean pooling and many positions.
-            passage_length: The longest passage in tokens, special tokens included. None: ``max_length``, and 256 with
-                ``"late"``.
+            passage_length: The longest passage in tokens, special tokens included. None: ``max_length``.
             max_tokens_per_batch, bf16, truncate_dim: As for ``encode``.
-            max_passages: The most passages to read of a text; with ``"late"``, the most chunks of ``max_length``
-                tokens. None: all.
+            max_passages: The most passages to read of a text. None: all.
 
         Returns:
             ``Passages``, with ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at
@@ -297,7 +290,7 @@ class DocumentEncoder:
 
         Raises:
             TypeError: If ``texts`` is not a list of strings.
-            ValueError: If there is no such strategy, a length is out of range, or the model gives NaN or infinity.
+            ValueError: If a length is out of range, or the model gives NaN or infinity.
 
         Example:
 
@@ -307,15 +300,12 @@ class DocumentEncoder:
             ((3, 384), [2, 1], [120, 149])
         """
         check_texts(texts)
-        check_strategy(long_documents, SEVERAL_VECTORS)
-        if long_documents == "late" and self.pooling != "mean":
-            raise ValueError(f"Late chunking is for mean pooling, and this is {self.pooling!r}: use 'passages'.")
         size = self._embedding_size(truncate_dim)
         options = EmbeddingOptions(
             max_tokens_per_batch=max_tokens_per_batch,
             batch_size=batch_size,
             bf16=bf16,
-            long_documents=long_documents,
+            long_documents=PASSAGES,
             max_passages=max_passages,
             show_progress=show_progress,
         )
@@ -345,8 +335,8 @@ class DocumentEncoder:
         settings = self.chunk_settings
         warn_of_unfamiliar_texts(texts, self.tokenizer)
 
-        def pool_states(states: torch.Tensor, mask: torch.Tensor, first_pooled: int) -> tuple[torch.Tensor]:
-            pooled = pool(states, mask, self.pooling, first_pooled)
+        def pool_states(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor]:
+            pooled = pool(states, mask, self.pooling, settings.first_pooled)
             if self.projection is not None:
                 pooled = self.projection(pooled.float())
             return (pooled,)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from docsplit_hf.encoding.chunking import SEVERAL_VECTORS, SINGLE_VECTOR
+from docsplit_hf.encoding.chunking import PASSAGES, SINGLE_VECTOR
 from docsplit_hf.evaluation.figures import GRID, draw_curve, draw_legend, make_panels
 from docsplit_hf.evaluation.markdown_report import Printed, Spread, escape, lay_out, with_text
 from docsplit_hf.evaluation.results import setting, summarize_records
@@ -19,7 +19,7 @@ from ..protocols.length import BUCKETS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STRATEGIES = (*SINGLE_VECTOR, *SEVERAL_VECTORS, "salient")  # older records have the removed strategy salient
+STRATEGIES = (*SINGLE_VECTOR, PASSAGES, "late", "salient")  # the last two: of older records
 SHOWN_IN_TITLES = ("classifier", "shots")
 # The buckets that each gain averages, and its title in the tables.
 GAINS = {

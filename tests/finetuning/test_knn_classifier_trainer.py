@@ -238,8 +238,6 @@ def test_training_reads_the_prompt(make_trainer, examples, tokenizer):
 def test_unsuitable_options_for_long_documents_are_refused_before_training(make_trainer):
     with pytest.raises(ValueError, match="passage_length=65 is more than the 64 tokens that the model reads"):
         make_trainer(model_options={"long_documents": "passages", "passage_length": 65})
-    with pytest.raises(ValueError, match="Late chunking is for mean pooling"):
-        make_trainer(pooling="cls", model_options={"long_documents": "late"})
 
 
 def test_an_interrupted_run_can_be_saved_completely(make_trainer):

@@ -70,7 +70,7 @@ class ModelArguments:
         default=None,
         help="Part of longer texts that the classifier reads; training reads the beginning. 'first', the beginning; "
         "'whole', the beginning, and all of it; 'head_tail', beginning and end; or passages, as one embedding "
-        "('average') or several ('passages', 'late'). Default: 'first'.",
+        "('average') or several ('passages'). Default: 'first'.",
         metadata={"choices": list(LONG_DOCUMENTS)},
     )
     decouple: bool = HfArg(default=True, help="Use a separate representation for the neighbor search.")

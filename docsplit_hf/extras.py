@@ -10,7 +10,6 @@ LIBRARIES = {
     "datatrove": ("datatrove",),
     "demo": ("gradio",),
     "endpoint": ("openai",),
-    "evaluation": ("matplotlib",),
     "experiments": ("matplotlib", "nltk", "spacy"),
     "files": ("charset_normalizer", "olefile", "pypdfium2", "python_calamine", "selectolax", "striprtf"),
     "mcp": ("gradio", "mcp"),

@@ -56,6 +56,7 @@ class PaperArguments(EvaluationArguments):
         help="As of docsplit evaluate; also 'passages', an embedding for each passage.",
         metadata={"choices": [*SINGLE_VECTOR, PASSAGES]},
     )
+    figures: bool = HfArg(default=True, help="Draw the figures. Needs matplotlib.")
 
     def folder_of(self, task: str) -> str | None:
         """The folder that --task_folders gives for a task."""

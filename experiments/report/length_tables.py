@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from docsplit_hf.encoding.chunking import PASSAGES, SINGLE_VECTOR
-from docsplit_hf.evaluation.figures import GRID, draw_curve, draw_legend, make_panels
-from docsplit_hf.evaluation.markdown_report import Printed, Spread, escape, lay_out, with_text
 from docsplit_hf.evaluation.results import setting, summarize_records
 
 from ..papers_options import PaperSettings
 from ..protocols.length import BUCKETS
+from .figures import GRID, draw_curve, draw_legend, make_panels
+from .markdown_report import Printed, Spread, escape, lay_out, with_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

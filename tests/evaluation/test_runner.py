@@ -7,8 +7,8 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.evaluation.experiment import EvaluationSettings, Measurement
-from docsplit_hf.evaluation.markdown_report import main_table
 from docsplit_hf.evaluation.protocols import FITTED, LARGEST_CLASS
+from docsplit_hf.evaluation.report import main_table
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_names
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
@@ -104,7 +104,7 @@ def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
     said = score_texts(prepare_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
     said = [task.label_names.index(store.label_names[i]) for i in said]
     assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
-    shown = main_table(records, ResultStore(tmp_path).tasks, SETTINGS)
+    shown = main_table(records)
     assert f"| docsplit-small-en, {FITTED} |" in shown and f"| {LARGEST_CLASS} |" in shown
 
 

@@ -26,27 +26,6 @@ logger = logging.getLogger(__name__)
 IGNORED_LABEL = -100  # ignored by the cross entropy of torch and by the losses of transformers
 
 
-class _Generators:
-    """Random generators of one document after another, each a function of ``(seed, epoch, document)``."""
-
-    # A single generator is set to the state of a new one, in a ninth of the time that a new one takes.
-
-    def __init__(self, seed: int, epoch: int) -> None:
-        self._seed = seed
-        self._epoch = epoch
-        self._philox = np.random.Philox(key=0)
-        self._state_of_new = self._philox.state
-        self._generator = np.random.Generator(self._philox)
-
-    def start(self, document: int, epoch: int | None) -> np.random.Generator:
-        """The generator of a document, for use until the next call; ``epoch`` None: that of the batch."""
-        epoch = self._epoch if epoch is None else int(epoch)
-        seed_and_epoch = (self._seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF)  # Philox takes a key of two words
-        self._state_of_new["state"]["key"] = np.array([seed_and_epoch, document & (2**64 - 1)], dtype=np.uint64)
-        self._philox.state = self._state_of_new
-        return self._generator
-
-
 class TokenMasking(NamedTuple):
     """Masking of tokens as in BERT (Devlin et al. 2019, section 3.1)."""
 
@@ -181,9 +160,9 @@ class DataCollatorForDocSplit:
         """
         if not documents:
             raise ValueError("A batch needs at least one document, got none.")
-        generators = _Generators(self.seed, self.epoch)
+        epoch = self.epoch
         masking = self._masking()
-        made = [self._views(document, generators, masking) for document in documents]
+        made = [self._views(document, epoch, masking) for document in documents]
         rows = [views[number] for number in range(self.view_count) for views in made]
         lengths = np.array([len(row.tokens) for row in rows])
         is_token = np.arange(lengths.max()) < lengths[:, None]
@@ -217,13 +196,13 @@ class DataCollatorForDocSplit:
             is_special=is_special,
         )
 
-    def _views(self, document: SegmentedDocument, generators: _Generators, masking: TokenMasking | None) -> list[_Row]:
+    def _views(self, document: SegmentedDocument, epoch: int, masking: TokenMasking | None) -> list[_Row]:
         """Make the views of a document, as rows of the batch."""
         # Copies, because a view function may change its tokens.
         tokens = np.array(document["input_ids"], dtype=np.int64)
         sentence_lengths = np.array(document["sentence_lengths"], dtype=np.int64)
         number = document_id(tokens)
-        rng = generators.start(number, document.get(EPOCH_KEY))
+        rng = document_generator(self.seed, int(document.get(EPOCH_KEY, epoch)), number)
         views = self.view_function(tokens, sentence_lengths, rng)
         if len(views) != self.view_count:
             raise ValueError(
@@ -237,6 +216,13 @@ class DataCollatorForDocSplit:
             masked, labels = (tokens, tokens) if masking is None else masking.mask(tokens, rng)
             rows.append(_Row(number, view_length=len(view), tokens=tokens, masked=masked, labels=labels))
         return rows
+
+
+def document_generator(seed: int, epoch: int, document: int) -> np.random.Generator:
+    """The random generator of a document, a function of the three numbers."""
+    # Philox takes a key of two words.
+    key = np.array([(seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF), document & (2**64 - 1)], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key))
 
 
 def rows_as_arrays(dataset: torch.utils.data.Dataset) -> torch.utils.data.Dataset:

@@ -15,7 +15,6 @@ from .characters import replace_lone_surrogates
 from .file_formats import file_format, file_state, naming, read_json_rows, refuse_separator
 from .holding_out import fingerprints_of, groups_to_hold_out, hold_out
 from .labels import (
-    alike_labels,
     describe_alike,
     joined_labels_hint,
     label_name,
@@ -69,7 +68,6 @@ def load_labeled_examples(
     label_separator: str | None = None,
     csv_separator: str | None = None,
     encoding: str | None = None,
-    merge_labels: bool = False,
 ) -> DatasetDict:
     """Load labeled texts, or labeled pairs of texts, from any source.
 
@@ -105,8 +103,6 @@ def load_labeled_examples(
         csv_separator: Column separator of a ``.csv`` file. None: a comma, or a tab in ``.tsv``.
         encoding: Encoding of text files, such as ``"cp1252"``. None: UTF-8, or UTF-16 if a file begins with its byte
             order mark.
-        merge_labels: Whether to merge labels that differ only by case, Unicode form (NFC, NFD) or surrounding white
-            space into the most frequent one; the number is logged. Without it, a warning names such labels.
 
     Returns:
         ``train``, ``validation`` unless none is held out, and ``test`` if there is one, with the columns ``text``,
@@ -164,7 +160,11 @@ def load_labeled_examples(
     hint = joined_labels_hint([names[0] for names, is_list in train_labels if not is_list])
     if hint:
         logger.warning(f"Of column {label_column!r} {hint}")
-    splits = _number_labels(splits, train_classes, _labels_to_merge(splits, merge_labels), label_column)
+    counts = Counter(chain.from_iterable(chain.from_iterable(split["label"][:] for split in splits.values())))
+    spellings = describe_alike(counts, "If they are the same label, give them one name.")
+    if spellings is not None:
+        logger.warning(spellings)
+    splits = _number_labels(splits, train_classes, label_column)
     _check_classes(splits, label_column)
     for name, size in (("test", test_size), ("validation", validation_size)):
         if name not in splits and size > 0:
@@ -328,41 +328,20 @@ def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
     return usable
 
 
-def _labels_to_merge(splits: dict[str, Dataset], merge_labels: bool) -> dict[str, str]:
-    """Labels that differ only in spelling from a more frequent one, with that one; only a warning by default."""
-    counts = Counter(chain.from_iterable(chain.from_iterable(split["label"][:] for split in splits.values())))
-    if not merge_labels:
-        warning = describe_alike(counts, "If they are the same, pass merge_labels=True to merge them.")
-        if warning is not None:
-            logger.warning(warning)
-        return {}
-    merged = {name: names[0] for names in alike_labels(counts) for name in names[1:]}
-    if merged:
-        logger.warning(
-            "%d examples have another spelling of their label now: %s.",
-            sum(counts[name] for name in merged),
-            ", ".join(f"{name!r} is {to!r}" for name, to in merged.items()),
-        )
-    return merged
-
-
-def _number_labels(
-    splits: dict[str, Dataset], declared: list[str], merged: dict[str, str], label_column: str
-) -> dict[str, Dataset]:
-    """Replace names of labels by numbers, equal in all splits; one in ``merged`` by the number of another name."""
+def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column: str) -> dict[str, Dataset]:
+    """Replace names of labels by numbers, equal in all splits."""
     import datasets
 
     is_list = set(chain.from_iterable(split[IS_LIST][:] for split in splits.values()))
     if len(is_list) > 1:
         raise ValueError(f"Some labels in column {label_column!r} are lists and some are not: make all of them lists.")
     found = {name: set(chain.from_iterable(split["label"][:])) for name, split in splits.items()}
-    names = [name for name in declared if name not in merged]
+    names = list(declared)
     for new in (found["train"], set().union(*found.values())):
-        names += sorted({merged.get(name, name) for name in new} - set(names), key=number_or_name)
+        names += sorted(new - set(names), key=number_or_name)
     label = datasets.ClassLabel(names=names)
     label = datasets.List(label) if is_list == {True} else label
     numbers = {name: number for number, name in enumerate(names)}
-    numbers |= {name: numbers[other] for name, other in merged.items()}
     return {
         name: split.map(
             _number_batch,

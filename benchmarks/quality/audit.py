@@ -262,8 +262,8 @@ def planted_copies(
     sources = []
     texts = []
     for row in rng.permutation(len(task.pool)).tolist():
-        sentences = list(segment(task.pool[row]).sentences)
-        others = segment(task.pool[rng.integers(len(task.pool))]).sentences
+        sentences = segment(task.pool[row])
+        others = segment(task.pool[rng.integers(len(task.pool))])
         if len(sentences) < 2:
             continue
         sentences[rng.integers(len(sentences))] = others[rng.integers(len(others))]

@@ -76,7 +76,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             logged). Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
         passage_length: The longest passage in tokens, including special tokens. None: as many as the model reads.
         truncate_dim: The number of leading dimensions of the embeddings to compare and keep, for encoders that were
-            trained for it (``matryoshka_dims``). None: as saved, by default all.
+            trained for it (Matryoshka). None: as saved, by default all.
         prompt: The text that is put before each text, ``""`` for none. None: as saved, and for an encoder as for
             ``DocumentEncoder.from_pretrained``.
         backend, precision: As for ``DocumentEncoder.from_pretrained``. None: the model's current backend. A datastore

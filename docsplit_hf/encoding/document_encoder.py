@@ -233,7 +233,7 @@ class DocumentEncoder:
             bf16: Whether torch computes in bfloat16 (autocast); ``"auto"``: if the hardware has it. The cosine to the
                 float32 embedding stays above 0.9999. None: the ``precision`` that the encoder was loaded with.
             truncate_dim: Number of leading dimensions to return, for encoders that were trained for it
-                (``matryoshka_dims``). None: all.
+                (Matryoshka). None: all.
             max_passages: The most passages to read of a text, with ``"average"`` and ``"whole"``; the part that is not
                 read is logged. None: all.
 

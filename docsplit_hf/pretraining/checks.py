@@ -49,11 +49,6 @@ def check_fit(
             f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
             "both must be above 0, to train with MLM, or both must be 0."
         )
-    if args.matryoshka_dims and max(args.matryoshka_dims) > model.config.hidden_size:
-        raise ValueError(
-            f"matryoshka_dims has {max(args.matryoshka_dims)}, but an embedding has {model.config.hidden_size} "
-            "dimensions: leave this number out."
-        )
     if collator.view_count < 2 and args.compares_views:
         raise ValueError(
             f"A positive pair needs two views of a document, and {collator.views_name!r} with the options "

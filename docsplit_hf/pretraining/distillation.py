@@ -19,7 +19,6 @@ from ..encoding.backends.registry import PRECISIONS
 from ..encoding.checkpoints.checkpoint import find_checkpoint
 from ..encoding.document_encoder import DocumentEncoder
 from ..training.distributed import process_count
-from ..training.markdown import public_name
 from .arguments import ContrastiveTrainingArguments, overridden
 from .contrastive_trainer import ContrastiveTrainer
 from .info_nce import comparable
@@ -173,24 +172,6 @@ class DistillationTrainer(ContrastiveTrainer):
         if self.map is not None:
             modules = modules | {MAP_FILE: self.map}
         return modules
-
-    @property
-    def method(self) -> str:
-        """The training method, for the model card."""
-        return f"It was trained to give the embeddings of another encoder, {public_name(self.args.teacher)}."
-
-    def describe_loss(self) -> str:
-        """The loss in a few words, for the model card."""
-        loss = "1 - cosine to the teacher's embedding"
-        if self.map is not None:
-            loss += f", mapped to {self.map.out_features} of {self.map.in_features} dimensions"
-        if self.args.compares_views:
-            loss += f", and {self.args.contrast_weight} times {super().describe_loss()}"
-        return loss
-
-    def count_negatives(self) -> int:
-        """The number of negatives per document in a step; 0 without the contrastive loss."""
-        return super().count_negatives() if self.args.compares_views else 0
 
 
 def map_to_student(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection
 from typing import NamedTuple
 
 import torch
@@ -131,12 +130,10 @@ def in_batch_info_nce(
     temperature: float,
     similarity: str,
     gather_negatives: bool,
-    dimensions: Collection[int] = (),
 ) -> InfoNCE:
     """InfoNCE among the documents of a batch: the mean over all pairs of views a < b, a as anchors, b as positives.
 
-    ``embeddings``: ``(VB, D)``; rows i, B+i, ... are the V views of document i. ``dimensions``: numbers of leading
-    dimensions to average over, in addition to all D (Matryoshka).
+    ``embeddings``: ``(VB, D)``; rows i, B+i, ... are the V views of document i.
     """
     views = embeddings.split(len(document_ids))
 
@@ -145,18 +142,16 @@ def in_batch_info_nce(
         return gather_candidates(views[view], document_ids, gather_negatives)
 
     results = []
-    sizes = {embeddings.shape[1], *dimensions}
     for anchor, positive in itertools.combinations(range(len(views)), 2):
         candidates = candidates_of_view(positive)
-        for size in sizes:
-            result = info_nce(
-                views[anchor][:, :size],
-                candidates.embeddings[:, :size],
-                temperature=temperature,
-                first_positive=candidates.first_positive,
-                anchor_ids=candidates.anchor_ids,
-                candidate_ids=candidates.candidate_ids,
-                similarity=similarity,
-            )
-            results.append(result)
+        result = info_nce(
+            views[anchor],
+            candidates.embeddings,
+            temperature=temperature,
+            first_positive=candidates.first_positive,
+            anchor_ids=candidates.anchor_ids,
+            candidate_ids=candidates.candidate_ids,
+            similarity=similarity,
+        )
+        results.append(result)
     return InfoNCE._make(sum(values) / len(values) for values in zip(*results, strict=True))

@@ -24,7 +24,6 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
     objective: str = overridden("objective", "mlm")
     mlm_weight: float = overridden("mlm_weight", 1.0)
     projection_head: bool = overridden("projection_head", False, init=False)
-    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,17 +39,8 @@ class MLMOnlyTrainer(ContrastiveTrainer):
     """
 
     arguments_class = MLMOnlyArguments
-    method = "Masked language modeling of these views was the only loss: embeddings were not trained as such."
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The MLM loss of the masked views."""
         output = model(**model_inputs(inputs, "shared"))
         return self.log_and_scale_mlm_loss(output.mlm_loss, inputs, counts)
-
-    def describe_loss(self) -> str:
-        """The loss, for the model card."""
-        return "MLM"
-
-    def count_negatives(self) -> int:
-        """0: this objective has no negatives."""
-        return 0

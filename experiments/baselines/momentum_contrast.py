@@ -148,14 +148,6 @@ class MomentumContrastTrainer(TwoEncoderTrainer):
         self.queue.enqueue(gather(comparable(keys, self.args.similarity)))
         return self.log_and_scale_contrastive_loss(contrastive, counts)
 
-    def describe_loss(self) -> str:
-        """The loss in a few words, for the model card."""
-        return f"{super().describe_loss()}, against a queue; momentum {self.args.momentum}"
-
-    def count_negatives(self) -> int:
-        """The size of the queue."""
-        return self.args.queue_size
-
     def begin_training(self) -> None:
         """Make a key encoder that equals the model, and a queue of random keys."""
         encoder = self.accelerator.unwrap_model(self.model)

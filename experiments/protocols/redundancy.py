@@ -130,7 +130,7 @@ def sentence_similarity(system: System, texts: Sequence[str], seed: int, languag
     documents = []
     found = 0
     for number, text in enumerate(tqdm(drawn, desc="Splitting", unit="text")):
-        candidates = [sentence.strip() for sentence in segment(text).sentences]
+        candidates = [sentence.strip() for sentence in segment(text)]
         chosen = np.sort(rng.permutation(len(candidates))[:MAX_SENTENCES])
         sentences += [candidates[i] for i in chosen]
         documents += [number] * len(chosen)

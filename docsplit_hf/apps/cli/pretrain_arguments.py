@@ -17,7 +17,7 @@ from ...training.command_line import parse_arguments, read_json_option
 
 MAIN_OPTIONS = (
     "model_name_or_path", "from_scratch", "use_peft", "dataset_name", "text_column", "streaming", "max_length",
-    "objective", "teacher", "keep_layers", "vocab_size", "forward_chunk_size", "matryoshka_dims", "num_train_epochs",
+    "objective", "teacher", "keep_layers", "vocab_size", "forward_chunk_size", "num_train_epochs",
     "max_steps", "per_device_train_batch_size", "learning_rate", "bf16", "seed", "output_dir", "resume_from_checkpoint",
 )  # fmt: skip
 SCRATCH_OPTIONS = ("hidden_size", "num_hidden_layers")

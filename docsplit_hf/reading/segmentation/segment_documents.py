@@ -7,7 +7,6 @@ import math
 import multiprocessing
 import re
 from collections import Counter
-from collections.abc import Callable
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
@@ -25,7 +24,7 @@ from ..usable_rows import (
     keep_usable,
     refuse_other_types,
 )
-from .sentences import Segmentation, get_segmenter
+from .sentences import Splitter, get_segmenter
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -39,7 +38,6 @@ START_SECONDS = 0.15  # of a process, one after another
 FIRST_LOG = 100  # number of documents of a stream after which the counts are logged for the first time
 # Temporary columns about the segmentation of a document.
 _OUTCOME = "_docsplit_outcome"
-_FALLBACKS = "_docsplit_fallbacks"
 _REPLACED = "_docsplit_replaced"
 
 
@@ -67,7 +65,7 @@ def segment_documents(
     dataset: Dataset | IterableDataset,
     tokenizer: PreTrainedTokenizerBase,
     text_column: str = "text",
-    segmenter: str | Callable[[str], list[str]] = "pysbd",
+    segmenter: str | Splitter = "pysbd",
     language: str = "en",
     single_sentence: Literal["drop", "dropout_pair", "error"] = "drop",
     num_proc: int | None = None,
@@ -136,7 +134,7 @@ def segment_documents(
     )
     outcomes = segmented[_OUTCOME][:]
     counts = Counter(outcomes)
-    _log_counts(counts, sum(segmented[_FALLBACKS]), sum(segmented[_REPLACED]))
+    _log_counts(counts, sum(segmented[_REPLACED]))
     if counts[KEPT] == 0:
         advice = f"Check that column {text_column!r} is the one with the texts."
         if counts[SINGLE_SENTENCE]:
@@ -145,7 +143,7 @@ def segment_documents(
                 "or pair each text with itself (single_sentence='dropout_pair')."
             )
         raise ValueError(f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. {advice}")
-    return keep_usable(segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED]), outcomes)
+    return keep_usable(segmented.remove_columns([_OUTCOME, _REPLACED]), outcomes)
 
 
 def default_processes(documents: int, cores: int) -> int:
@@ -155,7 +153,7 @@ def default_processes(documents: int, cores: int) -> int:
     return max(1, min(math.floor(fastest), cores))
 
 
-def _processes(num_proc: int | None, documents: int, segmenter: str | Callable[[str], list[str]]) -> int | None:
+def _processes(num_proc: int | None, documents: int, segmenter: str | Splitter) -> int | None:
     """The ``num_proc`` for ``Dataset.map``; None: this process."""
     if num_proc is None:
         # A process that is not forked needs a script with a main guard; a function may use a GPU or open files, which
@@ -187,14 +185,13 @@ def _segment_batch(
     batch: dict[str, list[Any]],
     tokenizer: PreTrainedTokenizerBase,
     text_column: str,
-    segmenter: Callable[[str], Segmentation],
+    segmenter: Splitter,
     single_sentence: str,
 ) -> dict[str, list[Any]]:
     """Segment all rows; unusable ones are only marked, so that the counts are cached together with the documents."""
     texts = batch[text_column]
     valid = [replace_lone_surrogates(text) if isinstance(text, str) else "" for text in texts]
-    segmentations = [segmenter(text) if text.strip() else Segmentation([], 0) for text in valid]
-    tokenized = _tokenize([segmentation.sentences for segmentation in segmentations], tokenizer)
+    tokenized = _tokenize([segmenter(text) if text.strip() else [] for text in valid], tokenizer)
     outcomes = []
     for text, tokens in zip(texts, tokenized, strict=True):
         sentence_count = len(tokens.sentence_lengths)
@@ -213,7 +210,6 @@ def _segment_batch(
         "input_ids": [tokens.ids for tokens in tokenized],
         "sentence_lengths": [tokens.sentence_lengths for tokens in tokenized],
         _OUTCOME: outcomes,
-        _FALLBACKS: [segmentation.fallbacks for segmentation in segmentations],
         _REPLACED: [int(replaced) for replaced in is_replaced],
     }
 
@@ -254,14 +250,12 @@ def _tokenize_windows(
     return _Tokens(np.concatenate(ids).tolist(), tokens_per_sentence(sentences, np.concatenate(ends)))
 
 
-def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
+def _log_counts(counts: Counter, replaced: int) -> None:
     """Log how many documents were segmented, kept and dropped."""
     message = f"Segmented {counts.total()} documents, kept {counts[KEPT]}."
     dropped = counts.total() - counts[KEPT]
     if dropped:
         message += f" Dropped {dropped}: {describe_dropped(counts)}."
-    if fallbacks:
-        message += f" {fallbacks} pieces of text were split by a plain rule instead of pysbd."
     if replaced:
         message += f" Lone surrogates were replaced in {replaced} documents."
     logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)
@@ -277,7 +271,7 @@ class SegmentAndDrop:
         self,
         tokenizer: PreTrainedTokenizerBase,
         text_column: str,
-        segmenter: Callable[[str], Segmentation],
+        segmenter: Splitter,
         single_sentence: str,
     ) -> None:
         self.tokenizer = tokenizer
@@ -285,7 +279,6 @@ class SegmentAndDrop:
         self.segmenter = segmenter
         self.single_sentence = single_sentence
         self.counts: Counter = Counter()
-        self.fallbacks = 0
         self.replaced = 0
         self.log_at = FIRST_LOG
 
@@ -296,10 +289,9 @@ class SegmentAndDrop:
     def __call__(self, batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
         rows = _segment_batch(batch, self.tokenizer, self.text_column, self.segmenter, self.single_sentence)
         self.counts.update(rows[_OUTCOME])
-        self.fallbacks += sum(rows.pop(_FALLBACKS))
         self.replaced += sum(rows.pop(_REPLACED))
         if self.counts.total() >= self.log_at:
-            _log_counts(self.counts, self.fallbacks, self.replaced)
+            _log_counts(self.counts, self.replaced)
             self.log_at = 2 * self.counts.total()
         kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
         columns = dict(batch)

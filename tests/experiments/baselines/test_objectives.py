@@ -130,7 +130,6 @@ def test_each_baseline_has_its_defaults():
     ("momentum_contrast", {"mlm_weight": 0.1}, "trained without MLM.*mlm_weight=0.1"),
     ("momentum_contrast", {"forward_chunk_size": 4}, "gradient_accumulation_steps has the same effect"),
     ("momentum_contrast", {"projection_head": True}, "unexpected keyword argument 'projection_head'"),
-    ("mlm", {"matryoshka_dims": [8]}, "unexpected keyword argument 'matryoshka_dims'"),
     ("momentum_contrast", {"views_kwargs": {"parts": 3}}, "compares two views of a document, and 'docsplit' with .*"
      "'parts': 3.* makes 3"),
     ("contrastive_tension", {"views_kwargs": {"parts": 3}}, "compares two views of a document"),

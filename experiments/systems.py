@@ -21,7 +21,6 @@ from docsplit_hf.evaluation.systems import (
     EncoderWithOptions,
     Features,
     System,
-    cached_arrays,
 )
 
 
@@ -53,22 +52,19 @@ class PassageSystem(EncoderSystem):
 
     def passages(self, *lists: Sequence[str]) -> list[Passages]:
         """The passages of each list of texts."""
-        return self.embed_lists(cached_passages, *lists)
+        return self.embed_lists(embed_passages, *lists)
 
 
-def cached_passages(
+def embed_passages(
     encoder: EncoderWithOptions,
     texts: Sequence[str],
     folder: str | Path | None,
     on_done: Callable[[int], Any] = lambda number: None,
 ) -> Passages:
-    """The passage embeddings of each text, from the cache where it has them."""
-
-    def embed(part: Sequence[str]) -> dict[str, np.ndarray]:
-        return encoder.encoder.encode_passages(part, show_progress=False, bf16=encoder.options["bf16"])._asdict()
-
-    chunks = cached_arrays(encoder, texts, folder, on_done, embed)
-    return Passages(**{name: np.concatenate([chunk[name] for chunk in chunks]) for name in Passages._fields})
+    """The passage embeddings of each text; they are not cached in the folder."""
+    passages = encoder.encoder.encode_passages(texts, show_progress=False, bf16=encoder.options["bf16"])
+    on_done(len(texts))
+    return passages
 
 
 def mean_of_passages(passages: Passages) -> np.ndarray:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "contracts"
 WORDS_OF = words.words_of
-INT8 = {"backend": "openvino", "precision": "int8"}
+INT8 = {"precision": "int8"}
 ENCODER = "all-MiniLM-L6-v2 int8"
 SPREAD = (2, 4, 8)
 CHAIN = ("first", *(f"spread_{k}" for k in SPREAD), "average")  # in order of the share that is read

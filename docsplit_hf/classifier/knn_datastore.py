@@ -34,7 +34,6 @@ from ..arrays.row_table import (
 )
 from ..arrays.snapshot import FittedState, Snapshot
 from ..content_hash import sha256_of_parts
-from ..encoding.backends.registry import BackendOptions
 from ..encoding.embedders import make_embedder
 from ..storage.classifier_folder import upload
 from ..storage.datastore_files import load_snapshot, save_snapshot
@@ -150,7 +149,6 @@ class KNNDatastore:
         bf16: BFloat16 = None,
         packing: str = "auto",
         show_progress: bool = True,
-        backend: str | None = None,
         precision: str | None = None,
         calibration_texts: Sequence[str] | None = None,
         **options: Any,
@@ -167,8 +165,8 @@ class KNNDatastore:
             store_texts: Whether to keep the texts, to show them with search results.
             max_tokens_per_batch, bf16, show_progress: As for ``DocumentEncoder.encode``.
             packing: As for ``DocumentEncoder``.
-            backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. The model keeps this
-                backend afterwards. None: the current backend (by default torch in float32).
+            precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. The model keeps this precision
+                afterwards. None: the current one, by default float32.
             **options: As for the class: ``dtype``, ``index``, ``nprobe``, ``rerank``.
 
         Returns:
@@ -180,7 +178,7 @@ class KNNDatastore:
         embedder = make_embedder(
             model, tokenizer, max_tokens_per_batch=max_tokens_per_batch, bf16=bf16, show_progress=show_progress
         )
-        embedder.use_backend(BackendOptions(backend, precision, calibration_texts), packing)
+        embedder.use_precision(precision, calibration_texts, packing)
         return cls.from_snapshot(embed_examples(embedder, dataset, store_texts, **options))
 
     @classmethod

@@ -12,7 +12,6 @@ from transformers import PreTrainedModel, TextClassificationPipeline
 
 from ..arrays.predictions import Predictions
 from ..arrays.store import read_consistently
-from ..encoding.backends.registry import BackendOptions
 from ..encoding.chunking import PASSAGES
 from ..encoding.embedders import make_embedder
 from ..encoding.text_embedder import TextEmbedder
@@ -79,7 +78,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             trained for it (Matryoshka). None: as saved, by default all.
         prompt: The text that is put before each text, ``""`` for none. None: as saved, and for an encoder as for
             ``DocumentEncoder.from_pretrained``.
-        backend, precision: As for ``DocumentEncoder.from_pretrained``. None: the model's current backend. A datastore
+        precision: As for ``DocumentEncoder.from_pretrained``. None: the model's current one. A datastore
             built at a different precision is rejected if that changes its neighbors.
         **kwargs: Arguments of ``Pipeline``, and default arguments of calls.
 
@@ -111,14 +110,13 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         passage_length: int | None = None,
         truncate_dim: int | None = None,
         prompt: str | None = None,
-        backend: str | None = None,
         precision: str | None = None,
         **kwargs: Any,
     ) -> None:
         parts = open_parts(model, tokenizer, truncate_dim, prompt, datastore is None)
         kwargs["task"] = "text-classification"  # the name in other libraries
         super().__init__(model=parts.model, tokenizer=parts.tokenizer, **kwargs)
-        self.embedder.use_backend(BackendOptions(backend, precision), packing="auto")
+        self.embedder.use_precision(precision, packing="auto")
         self.datastore = open_or_create_datastore(self.embedder, datastore, parts.datastore)
         is_strategy_known = parts.was_classifier or long_documents is not None
         if not is_strategy_known and self.datastore is None:

@@ -1,4 +1,4 @@
-"""Blocks of datatrove that split one .jsonl file over tasks, and segment or embed a corpus of any size."""
+"""Blocks of datatrove that split one .jsonl file over tasks, read files, and embed a corpus of any size."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from ..encoding.backends.registry import BackendOptions
-from ..encoding.checkpoints.checkpoint import find_checkpoint, load_tokenizer
+from ..encoding.backends.precision import check_precision_options
 from ..encoding.checkpoints.fingerprint import make_probe
 from ..encoding.chunking import SINGLE_VECTOR, check_strategy, probe_length
 from ..encoding.document_encoder import DocumentEncoder
@@ -27,8 +26,6 @@ from ..reading.files.load_files import relative_name
 from ..reading.files.options import FileOptions
 from ..reading.files.reader import read_files
 from ..reading.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
-from ..reading.segmentation.segment_documents import SegmentAndDrop, check_single_sentence
-from ..reading.segmentation.sentences import get_segmenter
 from ..reading.text_warnings import sum_up_warnings, unlogged
 from ..storage.shards import DTYPES, ShardWriter, begin_corpus, is_finished
 from ..training.base_trainer import temporarily
@@ -42,7 +39,6 @@ from datatrove.pipeline.readers.base import BaseReader  # noqa: E402
 
 logger = logging.getLogger(__name__)
 
-SEGMENTATION_BATCH = 100  # documents
 EMBEDDING_BATCH = 1_000  # documents
 
 
@@ -139,54 +135,6 @@ class ReadFiles(PipelineStep):
             yield document
 
 
-class SegmentDocuments(PipelineStep):
-    """Splits documents into sentences and tokenizes them, once for all runs of pretraining.
-
-    The metadata of a document get its ``input_ids`` and ``sentence_lengths``, as in the rows of
-    ``docsplit_hf.segment_documents``; datatrove's ``ParquetWriter(..., expand_metadata=True)`` writes them. Unusable
-    documents are dropped, and counted in the statistics.
-
-    Args:
-        model: The encoder to train; its tokenizer is used. None: the checkpoint that ships.
-        segmenter, language, single_sentence: As in ``docsplit_hf.segment_documents``.
-
-    Raises:
-        ValueError: If there is no such segmenter, language or choice of ``single_sentence``.
-    """
-
-    name = "Segment"
-    type = "docsplit_hf"
-
-    def __init__(
-        self, model: str | None = None, segmenter: str = "pysbd", language: str = "en", single_sentence: str = "drop"
-    ) -> None:
-        super().__init__()
-        get_segmenter(segmenter, language)  # refuses unknown names before any task starts
-        check_single_sentence(single_sentence)
-        self.model = model
-        self.segmenter = segmenter
-        self.language = language
-        self.single_sentence = single_sentence
-
-    def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """Segment the documents of a task, and yield the usable ones."""
-        tokenizer = load_tokenizer(find_checkpoint(self.model))
-        segment = SegmentAndDrop(
-            tokenizer=tokenizer,
-            text_column="text",
-            segmenter=get_segmenter(self.segmenter, self.language),
-            single_sentence=self.single_sentence,
-        )
-        for documents in iter(lambda: list(islice(data, SEGMENTATION_BATCH)), []):
-            with self.track_time("batch"):
-                rows = segment({"text": [document.text for document in documents], "document": documents})
-            self.stat_update("dropped", value=len(documents) - len(rows["document"]), unit="batch")
-            for number, document in enumerate(rows["document"]):
-                document.metadata["input_ids"] = rows["input_ids"][number]
-                document.metadata["sentence_lengths"] = rows["sentence_lengths"][number]
-                yield document
-
-
 class EmbedDocuments(PipelineStep):
     """Embeds the documents of each task of a pipeline into a shard, which is written completely or not at all.
 
@@ -233,10 +181,9 @@ class EmbedDocuments(PipelineStep):
             raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
         self.model = model
         self.max_length = max_length
-        self.backend_options = BackendOptions(
-            precision=precision,
-            calibration_texts=None if calibration_texts is None else tuple(calibration_texts),
-        )
+        check_precision_options(precision, calibration_texts)
+        self.precision = precision
+        self.calibration_texts = None if calibration_texts is None else tuple(calibration_texts)
         self.folder = str(folder)
         self.long_documents = check_strategy(long_documents, SINGLE_VECTOR)
         self.dtype = dtype
@@ -247,13 +194,13 @@ class EmbedDocuments(PipelineStep):
 
     def begin(self, tasks: int) -> DocumentEncoder:
         """Write the settings of all shards, or check them, and return the encoder."""
-        encoder, fingerprint = _load(self.model, self.max_length, self.backend_options)
+        encoder, fingerprint = _load(self.model, self.max_length, self.precision, self.calibration_texts)
         described = {
             "name": public_name(encoder.model.config.name_or_path),
             "fingerprint": fingerprint,
             "pooling": encoder.pooling,
             "max_length": encoder.max_length,
-            "precision": self.backend_options.precision,
+            "precision": self.precision,
             "long_documents": self.long_documents,
         }
         if encoder.prompt:
@@ -327,13 +274,11 @@ def _origin_of(document: Document) -> Origin | None:
 
 
 @functools.lru_cache(maxsize=1)  # a process that runs several tasks loads it once
-def _load(model: str | None, max_length: int | None, options: BackendOptions) -> tuple[DocumentEncoder, str]:
+def _load(
+    model: str | None, max_length: int | None, precision: str, calibration_texts: tuple[str, ...] | None
+) -> tuple[DocumentEncoder, str]:
     """Load an encoder, and compute its fingerprint."""
     encoder = DocumentEncoder.from_pretrained(
-        model,
-        max_length=max_length,
-        backend=options.backend,
-        precision=options.precision,
-        calibration_texts=options.calibration_texts,
+        model, max_length=max_length, precision=precision, calibration_texts=calibration_texts
     )
     return encoder, encoder.fingerprint

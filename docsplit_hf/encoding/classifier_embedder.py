@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from ..arrays.predictions import Predictions
 from ..reading.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
-from .backends.registry import BackendOptions, use_backend
+from .backends.precision import use_precision
 from .checkpoints.fingerprint import make_probe
 from .chunk_outputs import EmbeddedChunks
 from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, probe_length, read_chunks, read_pair_chunks
@@ -64,11 +64,14 @@ class ClassifierEmbedder(TextEmbedder):
         """The strategy for long texts: the option, or the configuration's."""
         return self.options.long_documents or self.model.config.long_documents
 
-    def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
-        """Choose the backend of the encoder, and whether it runs without padding; None: unchanged."""
+    def use_precision(
+        self, precision: str | None, calibration_texts: Sequence[str] | None = None, packing: str | None = None
+    ) -> None:
+        """Choose what the encoder computes in, and whether it runs without padding; None: unchanged."""
         if packing is not None:
             use_packing(self.model, packing)
-        use_backend(self.model.encoder, self.tokenizer, self.model.config.pooling, options)
+        pooling = self.model.config.pooling
+        use_precision(self.model.encoder, self.tokenizer, pooling, precision, calibration_texts)
 
     def check(self) -> None:
         """Refuse settings for long texts that do not fit the model."""

@@ -153,22 +153,21 @@ class ContrastiveTrainer(BaseTrainer):
         return self.contrast_in_batch(embeddings, inputs)
 
     def contrast_in_batch(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
-        """InfoNCE among the documents of a batch, over all processes with ``gather_negatives``."""
+        """InfoNCE among the documents of a batch, over all processes."""
         return in_batch_info_nce(
             embeddings,
             inputs["document_ids"],
             temperature=self.args.temperature,
             similarity=self.args.similarity,
-            gather_negatives=self.args.gather_negatives,
         )
 
     def candidates(self, positives: torch.Tensor, document_ids: torch.Tensor) -> Candidates:
-        """The candidates of the anchors of a batch: ``gather_candidates`` with the trainer's arguments."""
-        return gather_candidates(positives, document_ids, self.args.gather_negatives)
+        """The candidates of the anchors of a batch: ``gather_candidates``."""
+        return gather_candidates(positives, document_ids)
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The loss of one batch of a training step; ``counts``: ``count_targets`` of the whole accumulated batch."""
-        output = model(**model_inputs(inputs, self._mlm_input()))
+        output = model(**model_inputs(inputs))
         contrastive = self.contrast(output.embeddings, inputs)
         return self._sum_of_losses(output, contrastive, inputs, counts)
 
@@ -199,7 +198,7 @@ class ContrastiveTrainer(BaseTrainer):
         counts = self._count(inputs, num_items_in_batch)
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
-        output = model(**model_inputs(inputs, self._mlm_input()))
+        output = model(**model_inputs(inputs))
         contrastive = self.contrast_in_batch(output.embeddings, inputs)
         loss = self._sum_of_losses(output, contrastive, inputs, counts)
         return (loss, output) if return_outputs else loss
@@ -254,7 +253,6 @@ class ContrastiveTrainer(BaseTrainer):
                 model,
                 inputs,
                 size,
-                mlm_input=self._mlm_input(),
                 contrastive_loss=contrastive_loss,
                 mlm_loss=mlm_loss,
                 backward=self.accelerator.backward,
@@ -370,13 +368,6 @@ class ContrastiveTrainer(BaseTrainer):
         args = self.args
         is_alone = process_count() == 1 and not uses_fsdp(args) and not args.deepspeed_plugin
         return args.forward_chunk_size == AUTO and args.compares_batch and is_alone
-
-    def _mlm_input(self) -> str | None:
-        """How the masked inputs are fed to the model, as for ``model_inputs``; None if there is no MLM loss."""
-        if self.args.mlm_weight == 0:
-            return None
-        # Held-out documents are embedded without masks, as they are after training.
-        return self.args.mlm_input if self.model.training else "separate"
 
     def _sum_of_losses(
         self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor

@@ -15,7 +15,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
 
-from ..encoding.backends.registry import PRECISIONS
+from ..encoding.backends.precision import PRECISIONS
 from ..encoding.checkpoints.checkpoint import find_checkpoint
 from ..encoding.document_encoder import DocumentEncoder
 from ..training.distributed import process_count
@@ -105,7 +105,7 @@ class DistillationTrainer(ContrastiveTrainer):
         """The distance between the student's and the teacher's embeddings, plus contrastive and MLM losses, if any."""
         if self.map is not None and not self.map.weight.any():
             self.fit_map()
-        output = model(**model_inputs(inputs, self._mlm_input()))
+        output = model(**model_inputs(inputs))
         cosines = (comparable(output.embeddings, "cosine") * self.teach(inputs)).sum(1)  # (VB,)
         self.means.add("teacher_similarity", cosines.detach().sum(), len(cosines))
         document_losses = (1 - cosines).view(-1, len(inputs["document_ids"])).mean(0)
@@ -142,7 +142,7 @@ class DistillationTrainer(ContrastiveTrainer):
         with torch.no_grad():
             for inputs in self._first_batches():
                 teacher_batches.append(self.read_by_teacher(inputs))
-                student_batches.append(model(**model_inputs(inputs, None)).embeddings.float())
+                student_batches.append(model(inputs["input_ids"], inputs["attention_mask"]).embeddings.float())
                 views += len(teacher_batches[-1])
                 if views >= VIEWS_TO_FIT_MAP:
                     break

@@ -112,10 +112,8 @@ def comparable(embeddings: torch.Tensor, similarity: str) -> torch.Tensor:
     return functional.normalize(embeddings) if similarity == "cosine" else embeddings
 
 
-def gather_candidates(positives: torch.Tensor, document_ids: torch.Tensor, gather_negatives: bool) -> Candidates:
-    """The candidates of this process's anchors: its positives ``(B, D)``, or those of all processes, with gradients."""
-    if not gather_negatives:
-        return Candidates(positives, first_positive=0, anchor_ids=document_ids, candidate_ids=document_ids)
+def gather_candidates(positives: torch.Tensor, document_ids: torch.Tensor) -> Candidates:
+    """The candidates of this process's anchors: the positives ``(B, D)`` of all processes, with gradients."""
     return Candidates(
         gather_with_gradient(positives),
         first_positive=process_index() * len(document_ids),
@@ -125,11 +123,7 @@ def gather_candidates(positives: torch.Tensor, document_ids: torch.Tensor, gathe
 
 
 def in_batch_info_nce(
-    embeddings: torch.Tensor,
-    document_ids: torch.Tensor,
-    temperature: float,
-    similarity: str,
-    gather_negatives: bool,
+    embeddings: torch.Tensor, document_ids: torch.Tensor, temperature: float, similarity: str
 ) -> InfoNCE:
     """InfoNCE among the documents of a batch: the mean over all pairs of views a < b, a as anchors, b as positives.
 
@@ -139,7 +133,7 @@ def in_batch_info_nce(
 
     @functools.cache  # gathered once per view
     def candidates_of_view(view: int) -> Candidates:
-        return gather_candidates(views[view], document_ids, gather_negatives)
+        return gather_candidates(views[view], document_ids)
 
     results = []
     for anchor, positive in itertools.combinations(range(len(views)), 2):

@@ -57,7 +57,7 @@ class ContrastiveTensionArguments(TwoEncoderArguments):
                 "contrastive_tension trains its encoders in evaluation mode, without dropout, where transformers has "
                 "no activation checkpointing: use forward_chunk_size."
             )
-        batch = self.per_device_train_batch_size * (self.world_size if self.gather_negatives else 1)
+        batch = self.per_device_train_batch_size * self.world_size
         if batch <= self.tension_negatives:
             raise ValueError(
                 f"tension_negatives={self.tension_negatives} need a batch of at least {self.tension_negatives + 1} "

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from docsplit_hf.pretraining.arguments import ContrastiveTrainingArguments, overridden
 from docsplit_hf.pretraining.contrastive_trainer import ContrastiveTrainer
-from docsplit_hf.pretraining.model import Batch, model_inputs
+from docsplit_hf.pretraining.model import Batch, masked_views
 
 
 @dataclass
@@ -34,7 +34,7 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
 class MLMOnlyTrainer(ContrastiveTrainer):
     """Train with the masked-LM loss alone, on the documents and steps of a contrastive run: ``objective="mlm"``.
 
-    Only the masked copies of the views are encoded, so that a step costs as much as with ``mlm_input="shared"``. With
+    Only the masked copies of the views are encoded, so that a step costs half of one of DocSplit. With
     ``views="simcse_long"`` whole documents are read, each twice with different masks.
     """
 
@@ -42,5 +42,5 @@ class MLMOnlyTrainer(ContrastiveTrainer):
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The MLM loss of the masked views."""
-        output = model(**model_inputs(inputs, "shared"))
+        output = model(**masked_views(inputs))
         return self.log_and_scale_mlm_loss(output.mlm_loss, inputs, counts)

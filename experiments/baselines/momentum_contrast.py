@@ -43,8 +43,6 @@ class MomentumContrastArguments(TwoEncoderArguments):
         super().__post_init__()
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be in [0, 1), got {self.momentum}. Contriever uses 0.9995.")
-        if not self.gather_negatives:
-            raise ValueError("gather_negatives=False: the queue of momentum_contrast holds the keys of all processes.")
         batch = self.per_device_train_batch_size * self.world_size
         if self.queue_size < batch:
             raise ValueError(f"queue_size={self.queue_size} is less than a batch of {batch} documents: raise it.")

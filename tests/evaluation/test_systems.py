@@ -150,7 +150,7 @@ def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     if damage == "other_rows":
-        save_file({"embeddings": first[:2]}, path, {"sha256": systems._checksum({"embeddings": first[:2]})})
+        save_file({"embeddings": first[:2]}, path, {"sha256": systems._checksum(first[:2])})
     elif damage == "no_checksum":
         save_file({"embeddings": first[:10]}, path)
     else:

@@ -172,7 +172,7 @@ def test_accumulation_gives_the_mlm_gradient_of_the_whole_batch(make_trainer):
         (3, {}),
         (3, {"mlm_weight": 0.0}),
         (3, {"activation_checkpointing": True, "views_kwargs": {"parts": 3}}),
-        (7, {"mlm_input": "shared", "views_kwargs": {"parts": 4}}),
+        (7, {"views_kwargs": {"parts": 4}}),
         (3, {"projection_head": True}),
     ],
     ids=str,

@@ -121,7 +121,7 @@ class DataArguments:
     )
     single_sentence: str = HfArg(
         default="drop",
-        help="How to treat documents of one sentence: drop, dropout_pair (pair them with themselves), or error.",
+        help="How to treat documents of one sentence: drop, or dropout_pair (pair them with themselves).",
     )
     segmenter: str = HfArg(
         default="pysbd", help="Sentence splitter: pysbd; newline (a line is a sentence) or whitespace (a word is one)."

@@ -75,7 +75,7 @@ def engine_of(encoder: nn.Module) -> Engine | None:
     engine = _engines.get(encoder)
     if engine is not None and encoder.training:
         name = type(encoder).__name__
-        raise ValueError(f"{name} runs as a compiled copy, which cannot be trained: load it without backend=.")
+        raise ValueError(f"{name} runs as a compiled copy, which cannot be trained: load it in float32.")
     return engine
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SINGLE_SENTENCE_CHOICES = ("drop", "dropout_pair", "error")
+SINGLE_SENTENCE_CHOICES = ("drop", "dropout_pair")
 DOCUMENTS_PER_CORE_SECOND = 700  # articles of Wikipedia
 START_SECONDS = 0.15  # of a process, one after another
 FIRST_LOG = 100  # number of documents of a stream after which the counts are logged for the first time
@@ -55,19 +55,13 @@ class _Tokens(NamedTuple):
     sentence_lengths: list[int]
 
 
-def check_single_sentence(choice: str) -> None:
-    """Refuse a choice that is not in ``SINGLE_SENTENCE_CHOICES``."""
-    if choice not in SINGLE_SENTENCE_CHOICES:
-        raise ValueError(f"single_sentence must be one of {SINGLE_SENTENCE_CHOICES}, got {choice!r}.")
-
-
 def segment_documents(
     dataset: Dataset | IterableDataset,
     tokenizer: PreTrainedTokenizerBase,
     text_column: str = "text",
     segmenter: str | Splitter = "pysbd",
     language: str = "en",
-    single_sentence: Literal["drop", "dropout_pair", "error"] = "drop",
+    single_sentence: Literal["drop", "dropout_pair"] = "drop",
     num_proc: int | None = None,
 ) -> Dataset | IterableDataset:
     """Split documents into sentences and tokenize them, so that views can be cut from token ids.
@@ -84,8 +78,8 @@ def segment_documents(
         segmenter: ``"pysbd"``; ``"newline"``, with lines as sentences; ``"whitespace"``, with words as sentences; or a
             function from a text to the list of its sentences, which must join to the text.
         language: The two-letter code of the language, for pysbd.
-        single_sentence: Treatment of documents of one sentence: ``"drop"``; ``"dropout_pair"``, to keep them and pair
-            them with themselves; or ``"error"``.
+        single_sentence: Treatment of documents of one sentence: ``"drop"``; or ``"dropout_pair"``, to keep them and
+            pair them with themselves.
         num_proc: Number of processes; 1: this process. None: ``default_processes``, and this process if ``segmenter``
             is a function or processes are not forked. The documents are the same. Not used for an
             ``IterableDataset``.
@@ -95,8 +89,7 @@ def segment_documents(
         (tokens per sentence, summing to ``len(input_ids)``) in place of the text. Other columns are kept.
 
     Raises:
-        ValueError: If the column does not exist or does not hold strings, no document is usable, or a document has one
-            sentence and ``single_sentence="error"``.
+        ValueError: If the column does not exist or does not hold strings, or no document is usable.
 
     Example:
 
@@ -110,7 +103,8 @@ def segment_documents(
     """
     import datasets
 
-    check_single_sentence(single_sentence)
+    if single_sentence not in SINGLE_SENTENCE_CHOICES:
+        raise ValueError(f"single_sentence must be one of {SINGLE_SENTENCE_CHOICES}, got {single_sentence!r}.")
     check_text_column(dataset, text_column)
     split = get_segmenter(segmenter, language)
     if isinstance(dataset, datasets.IterableDataset):
@@ -201,8 +195,6 @@ def _segment_batch(
             outcomes.append(EMPTY)
         elif sentence_count > 1 or single_sentence == "dropout_pair":
             outcomes.append(KEPT)
-        elif single_sentence == "error":
-            raise ValueError(f"The document {text[:80]!r} has one sentence: single_sentence='drop' leaves it out.")
         else:
             outcomes.append(SINGLE_SENTENCE)
     is_replaced = [isinstance(text, str) and text != clean for text, clean in zip(texts, valid, strict=True)]

@@ -10,7 +10,7 @@ from ..arrays.changes import add_rows, empty_snapshot
 from ..arrays.passages import Passages
 from ..encoding.chunking import PASSAGES
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
-from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of
 from ..reading.origins import origins_of_rows
 from ..storage.snapshot_index import update_index
 
@@ -30,7 +30,7 @@ def embed_examples(embedder: TextEmbedder, dataset: Dataset, store_texts: bool, 
             raise ValueError(f"Text {i} is empty: load_labeled_examples drops such examples.")
     config = embedder.model.config
     trained = config.label_names
-    multi_label = is_multi_label(dataset)
+    multi_label = has_several_labels(dataset)
     check_problem_type(config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)

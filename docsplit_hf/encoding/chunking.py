@@ -19,11 +19,11 @@ from ..reading.text_warnings import read_fractions, warn_of_cut_texts
 from ..reading.tokenization import (
     PLAIN,
     WINDOW,
+    array_parts,
     beginning,
     ending,
     find_safe_cut_pattern,
     input_beginnings,
-    parts_of,
     special_tokens_around,
     token_arrays,
     token_ids,
@@ -110,7 +110,7 @@ class ChunkSettings(NamedTuple):
         suffix = np.array(self.suffix, dtype=np.int32)
         joined = np.concatenate([part for ids in rows for part in (prefix, ids, suffix)])
         special = self.special_token_count
-        return parts_of(joined, [len(ids) + special for ids in rows])
+        return array_parts(joined, [len(ids) + special for ids in rows])
 
 
 class Chunk(NamedTuple):

@@ -66,7 +66,7 @@ class EncoderWithOptions:
         return self.encoder.encode(texts, show_progress=show_progress, **self.options)
 
 
-def load_encoder(
+def load_text_encoder(
     name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "first"
 ) -> TextEncoder:
     """Load an encoder by its name on a command line; for endpoints, the other arguments are ignored, which is logged.
@@ -286,7 +286,7 @@ def load_system(
     """Load a system by its name on a command line.
 
     Args:
-        name: ``"tfidf"``, or an encoder as for ``load_encoder``: a folder, a model on the Hub, or
+        name: ``"tfidf"``, or an encoder as for ``load_text_encoder``: a folder, a model on the Hub, or
             ``"https://HOST/v1#MODEL"``. ``#name=DocSplit`` at its end sets its name in tables.
         cache_folder: The folder for embeddings. None: they are not cached.
         max_length: Longest input of an encoder in tokens. None: its own.
@@ -312,7 +312,7 @@ def load_system(
         raise ValueError(f"There is no system {base!r}. Did you mean {near[0]!r}?")
     without_name = "#".join(part for part in name.split("#") if part.partition("=")[0].strip() != "name")
     try:
-        encoder = load_encoder(without_name, max_length, bf16, long_documents)
+        encoder = load_text_encoder(without_name, max_length, bf16, long_documents)
     except OSError as error:
         known = f"{', '.join(word_counts)}, a folder, a model on the Hub or 'https://HOST/v1#MODEL' for an endpoint"
         raise OSError(f"{error} A system is {known}.") from error

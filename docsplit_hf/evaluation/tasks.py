@@ -19,7 +19,7 @@ from ..fitting.label_tree import Hierarchy, LabelTree, label_paths, label_tree
 from ..reading.files.finding import find_files
 from ..reading.holding_out import groups_to_hold_out, hold_out_of_each_class
 from ..reading.labeled_examples import load_labeled_examples
-from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of
 from ..reading.load_documents import load_documents
 from ..reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ..reading.source import find_columns, find_splits, find_text_files, is_pattern, kind_of, refuse_missing_file
@@ -313,7 +313,7 @@ def _has_labels(path: Path, csv_separator: str | None, encoding: str | None) -> 
 def _train_and_test(splits: DatasetDict, name: str, seed: int) -> tuple[Dataset, Dataset]:
     """Choose training and test examples; without a test set, training examples are held out."""
     train = splits["train"]
-    if is_multi_label(train):
+    if has_several_labels(train):
         raise ValueError(f"{name} has several labels per text, and only tasks with one label can be evaluated.")
     if {"test", "validation"} <= set(splits):
         logger.info(f"{name}: the {len(splits['validation'])} examples for validation are not used.")

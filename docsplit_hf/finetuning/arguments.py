@@ -11,7 +11,7 @@ from ..classifier.embed_examples import check_problem_type
 from ..encoding.embedders import make_embedder
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoding.portable.run_encoder import check_max_length
-from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of
 from ..training.arguments import ShareableTrainingArguments, check_processes, check_vocabulary, check_weights
 
 if TYPE_CHECKING:
@@ -121,5 +121,5 @@ def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
             f"The {name} examples have the labels {own}, and the model {trained}: build the model with "
             "id2label=dict(enumerate(dataset.features['label'].names)), so that the numbers agree."
         )
-    check_problem_type(model.config, is_multi_label(dataset), f"The {name} examples")
-    label_array(dataset, own, is_multi_label(dataset))
+    check_problem_type(model.config, has_several_labels(dataset), f"The {name} examples")
+    label_array(dataset, own, has_several_labels(dataset))

@@ -73,7 +73,7 @@ def check_encoding(encoding: str | None) -> None:
         raise ValueError(f"There is no encoding {encoding!r} in Python: give another one, such as 'cp1252'.") from error
 
 
-def read_text(path: Path, encoding: str | None = None) -> str:
+def read_text_file(path: Path, encoding: str | None = None) -> str:
     """Read a ``.txt`` file as one text."""
     with naming(path), _open(path, "rt", encoding=encoding or _detect_encoding(path)) as file:
         return file.read()

@@ -42,7 +42,7 @@ TEMPORARY_COLUMNS = (OUTCOME, IS_LIST, REPLACED)
 Example = dict[str, str | list[str] | bool | None]  # texts, names of labels, id, and the temporary columns
 
 
-class ReadingOptions(NamedTuple):
+class SourceOptions(NamedTuple):
     """How labels and columns are read from a source."""
 
     columns: dict[str, str]  # names of the columns in the source, by text, text_pair, label, id
@@ -139,7 +139,7 @@ def load_labeled_examples(
             "for pairs, give a table with both texts in columns."
         )
     columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
-    options = ReadingOptions(
+    options = SourceOptions(
         columns={name: column for name, column in columns.items() if column is not None},
         label_separator=label_separator,
         csv_separator=csv_separator,
@@ -198,7 +198,7 @@ class _ReadSplit(NamedTuple):
     class_names: list[str]
 
 
-def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) -> _ReadSplit:
+def _read_rows(split: Dataset | Path, split_name: str, options: SourceOptions) -> _ReadSplit:
     """Read all rows of a split."""
     import datasets
 

@@ -14,8 +14,8 @@ from tqdm.auto import tqdm
 from docsplit_hf.evaluation.experiment import (
     Evaluation,
     Experiment,
-    Measurement,
     Plan,
+    PlannedMeasurement,
     once_per_seed,
     sentence_settings,
 )
@@ -165,7 +165,9 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
 
 
 def _plan_nouns_and_verbs(task: EvaluationTask, settings: PaperSettings) -> Plan:
-    return [Measurement("nouns_and_verbs", tagger_settings(settings.tagger), NO_SEED, _measure_nouns_and_verbs)], []
+    return [
+        PlannedMeasurement("nouns_and_verbs", tagger_settings(settings.tagger), NO_SEED, _measure_nouns_and_verbs)
+    ], []
 
 
 def _measure_nouns_and_verbs(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:

@@ -8,7 +8,7 @@ import pytest
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.apps.cli.evaluate import word_counts_win
-from docsplit_hf.evaluation.experiment import Measurement
+from docsplit_hf.evaluation.experiment import PlannedMeasurement
 
 from .conftest import ROOT
 from .forked import kill_script, start_script
@@ -80,7 +80,7 @@ def test_a_repeated_command_computes_nothing_and_writes_the_same_files(evaluate,
     folder, _ = whole
     before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
     assert set(before) == {"results.json", "results.md"}
-    monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
+    monkeypatch.setattr(PlannedMeasurement, "run", lambda *_: 1 / 0)
     assert f"{RECORDS} records, 0 of them measured now" in evaluate(folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 

@@ -26,7 +26,7 @@ from transformers import HfArgumentParser
 
 from ...evaluation.experiment import EvaluationSettings, check_protocols
 from ...evaluation.report import main_table, results_markdown
-from ...evaluation.results import Record, ResultStore, describe_run, summarize_records
+from ...evaluation.results import Record, ResultStore, describe_command, summarize_records
 from ...evaluation.runner import PROTOCOLS, run_protocols, short_names
 from ...evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem, System, load_system
 from ...evaluation.tasks import ClassificationTask, EvaluationTask, load_evaluation_task
@@ -127,7 +127,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Compute missing results, write the report, and print a summary; return the figures for ``--json``."""
     folder = Path(arguments.output_dir)
-    run = describe_run(command)
+    run = describe_command(command)
     store = ResultStore(folder, run)
     records_before = len(store.records)
     start = time.monotonic()

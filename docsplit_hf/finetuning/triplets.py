@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 
 from ..training.distributed import gather, gather_with_gradient, process_index
-
-
-class Triplets(NamedTuple):
-    """Positive and negative of each of A anchors: positions among the candidates, int64 ``(A,)`` each."""
-
-    positives: torch.Tensor
-    negatives: torch.Tensor
 
 
 def triplet_losses_of_batch(
@@ -26,8 +17,8 @@ def triplet_losses_of_batch(
     candidates = gather_with_gradient(embeddings)
     candidate_labels = gather(labels)
     positions = torch.arange(len(labels), device=labels.device) + process_index() * len(labels)
-    triplets = choose_triplets(same_labels(labels, candidate_labels), positions, generator)
-    return triplet_loss(embeddings, candidates[triplets.positives], candidates[triplets.negatives], margin)
+    positives, negatives = choose_triplets(same_labels(labels, candidate_labels), positions, generator)
+    return triplet_loss(embeddings, candidates[positives], candidates[negatives], margin)
 
 
 def same_labels(anchors: torch.Tensor, candidates: torch.Tensor) -> torch.Tensor:
@@ -41,7 +32,7 @@ def choose_triplets(
     same_label: torch.Tensor,
     anchor_positions: torch.Tensor,
     generator: torch.Generator,
-) -> Triplets:
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose a positive and a negative for each anchor at random.
 
     The positive has the same label as the anchor; if no candidate has it, the anchor is its own positive. The negative
@@ -57,7 +48,7 @@ def choose_triplets(
         generator: The source of random numbers.
 
     Returns:
-        The triplets.
+        The positive and the negative of each anchor: positions among the candidates, int64 ``(A,)`` each.
     """
     total = same_label.shape[1]
     is_anchor = torch.nn.functional.one_hot(anchor_positions, total).bool()
@@ -69,7 +60,7 @@ def choose_triplets(
     negatives = torch.where(has_negative, negatives, ~is_anchor if total > 1 else is_anchor)
     noise = torch.rand(2, total, total, generator=generator, device=generator.device).to(same_label.device)
     positive_score, negative_score = noise[:, anchor_positions]
-    return Triplets(positives=_best(positive_score, positives), negatives=_best(negative_score, negatives))
+    return _best(positive_score, positives), _best(negative_score, negatives)
 
 
 def triplet_loss(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,34 +25,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+Masking = Callable[[np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 IGNORED_LABEL = -100  # ignored by the cross entropy of torch and by the losses of transformers
 
 
-class TokenMasking(NamedTuple):
-    """Masking of tokens as in BERT (Devlin et al. 2019, section 3.1)."""
+def mask_tokens(
+    tokens: np.ndarray,
+    rng: np.random.Generator,
+    probability: float,
+    mask_token_id: int,
+    vocab_size: int,
+    is_special: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Choose each token that is not special with ``probability``; return the masked tokens and the labels.
 
-    probability: float
-    mask_token_id: int
-    vocab_size: int
-    is_special: np.ndarray  # bool, by token id; the last entry is for all ids from there on
-
-    def mask(self, tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Choose each token that is not special with ``probability``; return the masked tokens and the labels.
-
-        80 % of the chosen tokens become the mask token, 10 % a random token, and 10 % stay unchanged.
-        """
-        drawn = np.flatnonzero(rng.random(len(tokens)) < self.probability)
-        places = drawn[~self.is_special.take(tokens[drawn], mode="clip")]
-        kind = rng.random(len(places))
-        replacements = tokens[places]
-        replacements[kind < 0.8] = self.mask_token_id
-        is_random = kind >= 0.9
-        replacements[is_random] = rng.integers(self.vocab_size, size=np.count_nonzero(is_random))
-        masked = tokens.copy()
-        masked[places] = replacements
-        labels = np.full_like(tokens, IGNORED_LABEL)
-        labels[places] = tokens[places]
-        return masked, labels
+    80 % of the chosen tokens become the mask token, 10 % a random token, and 10 % stay unchanged, as in BERT (Devlin et
+    al. 2019, section 3.1). ``is_special``: bool, by token id; the last entry is for all ids from there on.
+    """
+    drawn = np.flatnonzero(rng.random(len(tokens)) < probability)
+    places = drawn[~is_special.take(tokens[drawn], mode="clip")]
+    kind = rng.random(len(places))
+    replacements = tokens[places]
+    replacements[kind < 0.8] = mask_token_id
+    is_random = kind >= 0.9
+    replacements[is_random] = rng.integers(vocab_size, size=np.count_nonzero(is_random))
+    masked = tokens.copy()
+    masked[places] = replacements
+    labels = np.full_like(tokens, IGNORED_LABEL)
+    labels[places] = tokens[places]
+    return masked, labels
 
 
 class _Row(NamedTuple):
@@ -182,21 +185,22 @@ class DataCollatorForDocSplit:
         columns["view_lengths"] = np.array([row.view_length for row in rows], dtype=np.int64)
         return {name: torch.from_numpy(column) for name, column in columns.items()}
 
-    def _masking(self) -> TokenMasking | None:
-        """The masking of tokens; None without MLM."""
+    def _masking(self) -> Masking | None:
+        """``mask_tokens`` for this tokenizer; None without MLM."""
         if self.mlm_probability == 0:
             return None
         special_ids = self.tokenizer.all_special_ids
         is_special = np.zeros(max(special_ids) + 2, dtype=bool)
         is_special[special_ids] = True
-        return TokenMasking(
+        return functools.partial(
+            mask_tokens,
             probability=self.mlm_probability,
             mask_token_id=self.tokenizer.mask_token_id,
             vocab_size=len(self.tokenizer),
             is_special=is_special,
         )
 
-    def _views(self, document: SegmentedDocument, epoch: int, masking: TokenMasking | None) -> list[_Row]:
+    def _views(self, document: SegmentedDocument, epoch: int, masking: Masking | None) -> list[_Row]:
         """Make the views of a document, as rows of the batch."""
         # Copies, because a view function may change its tokens.
         tokens = np.array(document["input_ids"], dtype=np.int64)
@@ -213,7 +217,7 @@ class DataCollatorForDocSplit:
         for view in views:
             kept = view[: self.max_length - len(self.prefix) - len(self.suffix)]
             tokens = np.concatenate([self._prefix_ids, kept, self._suffix_ids]).astype(np.int64, copy=False)
-            masked, labels = (tokens, tokens) if masking is None else masking.mask(tokens, rng)
+            masked, labels = (tokens, tokens) if masking is None else masking(tokens, rng)
             rows.append(_Row(number, view_length=len(view), tokens=tokens, masked=masked, labels=labels))
         return rows
 

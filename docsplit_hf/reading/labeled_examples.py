@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,15 +40,6 @@ TEMPORARY_COLUMNS = (OUTCOME, IS_LIST, REPLACED)
 
 
 Example = dict[str, str | list[str] | bool | None]  # texts, names of labels, id, and the temporary columns
-
-
-class SourceOptions(NamedTuple):
-    """How labels and columns are read from a source."""
-
-    columns: dict[str, str]  # names of the columns in the source, by text, text_pair, label, id
-    label_separator: str | None
-    csv_separator: str | None
-    encoding: str | None
 
 
 def load_labeled_examples(
@@ -138,24 +129,21 @@ def load_labeled_examples(
             f"text_pair_column={text_pair_column!r} is for tables, and the documents of {source} have one text each: "
             "for pairs, give a table with both texts in columns."
         )
-    columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
-    options = SourceOptions(
-        columns={name: column for name, column in columns.items() if column is not None},
-        label_separator=label_separator,
-        csv_separator=csv_separator,
-        encoding=encoding,
-    )
+    named = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
+    columns = {name: column for name, column in named.items() if column is not None}
     available = find_splits(source, config_name, csv_separator, encoding)
     parts = _choose_splits(available, train=train_split, validation=validation_split, test=test_split)
     splits = {}
     train_classes: list[str] = []  # declared by a ClassLabel
     for name, part_names in parts.items():
-        read = [_read_rows(available[part], part, options) for part in part_names]
-        usable = _keep_usable(datasets.concatenate_datasets([rows.examples for rows in read]), name)
+        read = []
+        for part in part_names:
+            read.append(_read_rows(available[part], part, columns, label_separator, csv_separator, encoding))
+        usable = _keep_usable(datasets.concatenate_datasets([examples for examples, _ in read]), name)
         if usable is not None:
             splits[name] = usable
         if name == "train":
-            train_classes = list(dict.fromkeys(chain.from_iterable(rows.class_names for rows in read)))
+            train_classes = list(dict.fromkeys(chain.from_iterable(class_names for _, class_names in read)))
     train_labels = zip(splits["train"]["label"][:], splits["train"][IS_LIST][:], strict=True)
     hint = joined_labels_hint([names[0] for names, is_list in train_labels if not is_list])
     if hint:
@@ -191,18 +179,20 @@ def _choose_splits(available: Mapping[str, Any], **wanted: str | None) -> dict[s
     return parts
 
 
-class _ReadSplit(NamedTuple):
-    """An example for every row, including those to drop, with labels by name; and the names of a ``ClassLabel``."""
+def _read_rows(
+    split: Dataset | Path,
+    split_name: str,
+    columns: dict[str, str],
+    label_separator: str | None,
+    csv_separator: str | None,
+    encoding: str | None,
+) -> tuple[Dataset, list[str]]:
+    """Make an example of each row of a split, also of those to drop; also returns the names of a ``ClassLabel``.
 
-    examples: Dataset
-    class_names: list[str]
-
-
-def _read_rows(split: Dataset | Path, split_name: str, options: SourceOptions) -> _ReadSplit:
-    """Read all rows of a split."""
+    ``columns``: names of the columns in the source, by text, text_pair, label, id.
+    """
     import datasets
 
-    columns = options.columns
     kind = kind_of(split)
     if kind == "documents":
         if split.is_file():
@@ -214,23 +204,23 @@ def _read_rows(split: Dataset | Path, split_name: str, options: SourceOptions) -
     features = datasets.Features({**example_features, OUTCOME: string, IS_LIST: boolean, REPLACED: boolean})
     if kind == "table" and file_format(split) == "json":
         with naming(split):
-            refuse_separator("json", options.csv_separator)
+            refuse_separator("json", csv_separator)
             examples = datasets.Dataset.from_generator(
                 _read_json_examples,
                 features,
                 gen_kwargs={
                     "path": split.absolute(),
-                    "encoding": options.encoding,
+                    "encoding": encoding,
                     "columns": columns,
-                    "label_separator": options.label_separator,
+                    "label_separator": label_separator,
                     "state": file_state(split),
                 },
             )
-        return _ReadSplit(examples, class_names=[])
+        return examples, []
     if isinstance(split, datasets.IterableDataset):
         raise TypeError(f"The split {split_name!r} is a stream, not a data set: give Dataset.from_list(list(stream)).")
     if isinstance(split, Path):
-        rows = load_path(split, csv_separator=options.csv_separator, encoding=options.encoding)
+        rows = load_path(split, csv_separator=csv_separator, encoding=encoding)
     else:
         rows = split.with_format(None)
     if len(rows) == 0:
@@ -243,7 +233,7 @@ def _read_rows(split: Dataset | Path, split_name: str, options: SourceOptions) -
     needed = list(dict.fromkeys(columns.values()))
     examples = rows.select_columns(needed).map(
         _make_example,
-        fn_kwargs={"columns": columns, "label_separator": options.label_separator, "class_names": class_names},
+        fn_kwargs={"columns": columns, "label_separator": label_separator, "class_names": class_names},
         remove_columns=needed,
         features=features,
         desc=f"Reading {split_name}",
@@ -251,7 +241,7 @@ def _read_rows(split: Dataset | Path, split_name: str, options: SourceOptions) -
     if {FILE_COLUMN, PLACES_COLUMN} <= set(rows.column_names):
         origins = rows.select_columns([FILE_COLUMN, PLACES_COLUMN])
         examples = datasets.concatenate_datasets([examples, origins], axis=1)
-    return _ReadSplit(examples, class_names or [])
+    return examples, class_names or []
 
 
 def _read_json_examples(

@@ -238,6 +238,14 @@ def grouped(chunks: Iterable[Chunk], texts: Sequence[str], tokens_at_once: int) 
         yield group, known
 
 
+def token_counts(chunks: Iterable[Chunk], texts: int) -> list[int]:
+    """The number of tokens of the chunks of each of so many texts."""
+    counts = [0] * texts
+    for chunk in chunks:
+        counts[chunk.text] += len(chunk.input_ids)
+    return counts
+
+
 def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int) -> np.ndarray:
     """Put the sentences of a document into passages: start and end of each in tokens, int64 ``(P, 2)``, P at least 1.
 

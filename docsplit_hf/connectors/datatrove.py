@@ -25,7 +25,7 @@ from ..reading.files.finding import find_files
 from ..reading.files.load_files import relative_name
 from ..reading.files.options import FileOptions
 from ..reading.files.reader import read_files
-from ..reading.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
+from ..reading.origins import FILE_COLUMN, PLACES_COLUMN, make_origin
 from ..reading.text_warnings import sum_up_warnings, unlogged
 from ..storage.shards import DTYPES, ShardWriter, begin_corpus, is_finished
 from ..training.base_trainer import temporarily
@@ -253,7 +253,9 @@ class EmbedDocuments(PipelineStep):
         texts = [replace_lone_surrogates(document.text) for document in used]
         keys = encoder.encode(texts, show_progress=False, long_documents=self.long_documents)
         labels = [self._label(document) for document in used]
-        origins = [_origin_of(document) for document in used] if self.keep_files else None
+        origins = None
+        if self.keep_files:
+            origins = [make_origin(each.metadata.get(FILE_COLUMN), each.metadata.get(PLACES_COLUMN)) for each in used]
         shard.add(ids, texts if self.keep_texts else [None] * len(used), labels, keys, origins)
 
     def _label(self, document: Document) -> str | None:
@@ -266,11 +268,6 @@ class EmbedDocuments(PipelineStep):
         if not isinstance(label, (str, int)):
             raise ValueError(f"The label of the document {document.id} is {label!r}: give it one label.")
         return replace_lone_surrogates(str(label))
-
-
-def _origin_of(document: Document) -> Origin | None:
-    """The file and places in a document's metadata; None without a file."""
-    return make_origin(document.metadata.get(FILE_COLUMN), document.metadata.get(PLACES_COLUMN))
 
 
 @functools.lru_cache(maxsize=1)  # a process that runs several tasks loads it once

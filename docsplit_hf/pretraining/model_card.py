@@ -57,14 +57,9 @@ def _class_of_adapter_base(model: Any) -> str | None:
     return "AutoModelForMaskedLM" if isinstance(model.get_base_model(), DocSplitForward) else "AutoModel"
 
 
-def _has_docsplit_views(collator: DataCollatorForDocSplit) -> bool:
-    """Whether the views are DocSplit's."""
-    return get_views(collator.views) is VIEWS["docsplit"]
-
-
 def _is_docsplit(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> bool:
     """Whether the run is DocSplit, and not one of the baselines."""
-    return _has_docsplit_views(collator) and args.objective == "info_nce"
+    return get_views(collator.views) is VIEWS["docsplit"] and args.objective == "info_nce"
 
 
 def _metadata(

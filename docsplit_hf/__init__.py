@@ -36,7 +36,6 @@ _MODULE_OF_NAME = {
     "KNNClassifierTrainer": "finetuning.knn_classifier_trainer",
     "KNNClassifierTrainingArguments": "finetuning.arguments",
     "KNNDatastore": "classifier.knn_datastore",
-    "MTEBEncoder": "evaluation.mteb_encoder",
     "RejectionLimits": "fitting.rejection",
     "connect_datastore": "connectors.milvus.connect",
     "default_checkpoint": "encoding.checkpoints.checkpoint",
@@ -69,7 +68,6 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .encoding.document_encoder import DocumentEncoder as DocumentEncoder
     from .encoding.portable.configuration_knn_classifier import KNNClassifierConfig as KNNClassifierConfig
     from .encoding.portable.modeling_knn_classifier import KNNClassifier as KNNClassifier
-    from .evaluation.mteb_encoder import MTEBEncoder as MTEBEncoder
     from .evaluation.systems import load_system as load_system
     from .finetuning.arguments import KNNClassifierTrainingArguments as KNNClassifierTrainingArguments
     from .finetuning.knn_classifier_trainer import KNNClassifierTrainer as KNNClassifierTrainer

@@ -13,19 +13,21 @@ Measurements that are in results.json are not repeated: run the same command aga
 """
 
 import sys
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 from transformers import HfArgumentParser
 
 from docsplit_hf.apps.cli.evaluate import WHEN_STOPPED, check, evaluate, load_systems, load_tasks
 from docsplit_hf.apps.cli.hierarchy_option import read_hierarchy
+from docsplit_hf.evaluation.results import Record, ResultStore, summarize_records
 from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
 from .papers import PROTOCOLS, run_papers
 from .papers_arguments import MAIN_OPTIONS, PaperArguments
 from .papers_options import PAPERS, PaperSettings
+from .report.figures import save_figures
 from .report.paper_figures import FIGURES
 from .report.paper_report import main_table, results_markdown
 from .systems import ALL_SYSTEMS_WITHOUT_ENCODER, with_passages
@@ -43,6 +45,22 @@ def main() -> None:
 
     def load_task(name: str, **options: Any) -> EvaluationTask:
         return load_paper_task(name, folders[name], **options)
+
+    def report(records: list[Record], store: ResultStore, command: str, left_out: list[str]) -> tuple[str, str]:
+        figures = []
+        if arguments.figures:
+            figures = save_figures(summarize_records(records), settings, Path(arguments.output_dir), FIGURES)
+        text = results_markdown(
+            records,
+            store.runs,
+            store.tasks,
+            settings,
+            command,
+            left_out,
+            figures,
+            preset=arguments.preset_line(settings),
+        )
+        return text, main_table(records, store.tasks, settings)
 
     tasks = load_tasks(
         load_task,
@@ -62,9 +80,7 @@ def main() -> None:
         systems={name: with_passages(system) for name, system in systems.items()},
         command=["-m", "experiments", *sys.argv[1:]],
         measure=run_papers,
-        report=partial(results_markdown, preset=arguments.preset_line(settings)),
-        first_table=main_table,
-        figures=FIGURES,
+        report=report,
     )
 
 

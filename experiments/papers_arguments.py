@@ -9,7 +9,7 @@ from typing import Any
 from transformers.hf_argparser import HfArg
 
 from docsplit_hf.apps.cli.evaluate_arguments import EvaluationArguments
-from docsplit_hf.encoding.chunking import SEVERAL_VECTORS, SINGLE_VECTOR
+from docsplit_hf.encoding.chunking import PASSAGES, SINGLE_VECTOR
 
 from .papers import PROTOCOLS
 from .papers_options import PAPERS, PaperSettings
@@ -53,10 +53,10 @@ class PaperArguments(EvaluationArguments):
     protocol: list[str] = HfArg(default_factory=lambda: ["full", "few_shot"], help=f"The experiments. {PROTOCOL_HELP}.")
     long_documents: list[str] = HfArg(
         default_factory=lambda: ["first"],
-        help="As of docsplit evaluate; also 'passages', an embedding for each passage; 'late', the same after reading "
-        "all that fits into --max_length together.",
-        metadata={"choices": [*SINGLE_VECTOR, *SEVERAL_VECTORS]},
+        help="As of docsplit evaluate; also 'passages', an embedding for each passage.",
+        metadata={"choices": [*SINGLE_VECTOR, PASSAGES]},
     )
+    figures: bool = HfArg(default=True, help="Draw the figures. Needs matplotlib.")
 
     def folder_of(self, task: str) -> str | None:
         """The folder that --task_folders gives for a task."""

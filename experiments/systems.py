@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.encoding.chunking import SEVERAL_VECTORS
+from docsplit_hf.encoding.chunking import PASSAGES
 from docsplit_hf.encoding.document_encoder import DocumentEncoder
 from docsplit_hf.evaluation.systems import (
     MAX_FEATURES,
@@ -21,7 +21,6 @@ from docsplit_hf.evaluation.systems import (
     EncoderWithOptions,
     Features,
     System,
-    cached_arrays,
 )
 
 
@@ -40,7 +39,7 @@ def encoding_options(system: System) -> dict[str, Any]:
 
 def with_passages(system: System) -> System:
     """The system as a ``PassageSystem`` if it splits long documents into passages, else unchanged."""
-    if encoding_options(system).get("long_documents") in SEVERAL_VECTORS:
+    if encoding_options(system).get("long_documents") == PASSAGES:
         return PassageSystem(system.name, system.encoder, system.cache_folder)
     return system
 
@@ -53,22 +52,19 @@ class PassageSystem(EncoderSystem):
 
     def passages(self, *lists: Sequence[str]) -> list[Passages]:
         """The passages of each list of texts."""
-        return self.embed_lists(cached_passages, *lists)
+        return self.embed_lists(embed_passages, *lists)
 
 
-def cached_passages(
+def embed_passages(
     encoder: EncoderWithOptions,
     texts: Sequence[str],
     folder: str | Path | None,
     on_done: Callable[[int], Any] = lambda number: None,
 ) -> Passages:
-    """The passage embeddings of each text, from the cache where it has them."""
-
-    def embed(part: Sequence[str]) -> dict[str, np.ndarray]:
-        return encoder.encoder.encode_passages(part, show_progress=False, **encoder.options)._asdict()
-
-    chunks = cached_arrays(encoder, texts, folder, on_done, embed)
-    return Passages(**{name: np.concatenate([chunk[name] for chunk in chunks]) for name in Passages._fields})
+    """The passage embeddings of each text; they are not cached in the folder."""
+    passages = encoder.encoder.encode_passages(texts, show_progress=False, bf16=encoder.options["bf16"])
+    on_done(len(texts))
+    return passages
 
 
 def mean_of_passages(passages: Passages) -> np.ndarray:

@@ -89,7 +89,7 @@ def embed_once(patch):
         chunks = list(chunks)
         given = {"model": model, "settings": settings, "options": options, "sizes": sizes, **rest}
         is_plain = sizes[1] == 0 and not model.config.decouple and engine_of(encoder) is None and options.bf16 is None
-        if not is_plain or any(chunk.token_type_ids is not None or chunk.parts is not None for chunk in chunks):
+        if not is_plain or any(chunk.token_type_ids is not None for chunk in chunks):
             yield from embed_chunks(chunks=chunks, **given)
             return
         how = encoder_fingerprint(encoder, settings.tokenizer, of={name: getattr(model.config, name) for name in names})

@@ -256,7 +256,7 @@ def loss_of_steps():
 
 @pytest.fixture(scope="session")
 def exported(make_tiny_config, tokenizer, texts, tmp_path_factory):
-    """A checkpoint, a home with its exports for OpenVINO in float32 and int8, and their log: once for all workers."""
+    """A checkpoint, a home with its export for OpenVINO in int8, and its log: once for all workers."""
     pytest.importorskip("openvino", reason="The extra openvino is not installed.")
     import torch
     from filelock import FileLock
@@ -277,8 +277,9 @@ def exported(make_tiny_config, tokenizer, texts, tmp_path_factory):
                 patch.setattr(constants, "HF_HOME", str(folder / "home"))
                 patch.setattr(logger, "level", logging.INFO)
                 logger.addHandler(handler)
-                for given in ({}, {"precision": "int8", "calibration_texts": texts[:40]}):
-                    DocumentEncoder.from_pretrained(folder / "checkpoint", "mean", backend="openvino", **given)
+                DocumentEncoder.from_pretrained(
+                    folder / "checkpoint", "mean", precision="int8", calibration_texts=texts[:40]
+                )
                 logger.removeHandler(handler)
     return folder
 

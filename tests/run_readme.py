@@ -30,7 +30,7 @@ REFUSED = {
     "docsplit fit --dataset_name labeled.csv --datastore milvus://localhost:19530/a": "[milvus]",
     "docsplit pretrain --dataset_name new.csv --report_to tensorboard": "[tensorboard]",
 }
-WITHOUT_FIGURES = (
+EVALUATION = (
     "docsplit evaluate --models docsplit-small-en tfidf --tasks labeled.csv --text_column body --label_column kind"
     " --output_dir output/evaluation --protocol few_shot"
 )
@@ -59,8 +59,7 @@ def main() -> None:
             run(folder, f"block {number}, {language}: {code.strip().splitlines()[0]}", command)
         for command, extra in REFUSED.items():
             refuse(folder, command, extra)
-        printed = run(folder, WITHOUT_FIGURES, f"source .venv/bin/activate\n{WITHOUT_FIGURES}")
-        assert '.[evaluation]" (' in printed, printed
+        run(folder, EVALUATION, f"source .venv/bin/activate\n{EVALUATION}")
         assert (folder / "output" / "evaluation" / "results.md").is_file()
     print(f"All of the README ran in {(time.monotonic() - start) / 60:.1f} minutes.")
 

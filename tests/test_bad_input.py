@@ -59,9 +59,6 @@ ERRORS = {
     "nothing usable": (
         lambda c: c.segment([None, " ", "One."]), ValueError, "None of the 3 documents .*1 single sentence.*halves",
     ),
-    "one sentence, if that is to be an error": (
-        lambda c: c.segment(["Only one."], single_sentence="error"), ValueError, "'Only one.' has one sentence",
-    ),
     "an unknown choice for single sentences": (
         lambda c: c.segment([GOOD], single_sentence="keep"), ValueError, "must be one of .*'keep'",
     ),
@@ -112,7 +109,6 @@ ERRORS = {
     ),
     "temperature 0": (lambda c: c.train(temperature=0.0), ValueError, "temperature must be above 0, got 0.0"),
     "a negative MLM weight": (lambda c: c.train(mlm_weight=-0.1), ValueError, "mlm_weight must be 0"),
-    "an unknown MLM input": (lambda c: c.train(mlm_input="both"), ValueError, "'both'"),
     "a batch of one document": (lambda c: c.train(per_device_train_batch_size=1), ValueError, "has no negatives"),
     "fewer documents than a batch": (
         lambda c: c.train(per_device_train_batch_size=100), ValueError, "48 documents do not fill one batch of 100",

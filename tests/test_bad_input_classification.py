@@ -132,7 +132,6 @@ ERRORS = {
     "an untrained retrieval head": (lambda c: c.train(triplet_weight=0.0), ValueError, "decouple=False"),
     "no classifier loss": (lambda c: c.train(triplet_weight=1.0), ValueError, "triplet_weight must be .* got 1.0"),
     "a negative margin": (lambda c: c.train(triplet_margin=-1.0), ValueError, "got -1.0"),
-    "an unknown choice of triplets": (lambda c: c.train(triplet_choice="nearest"), ValueError, "'nearest'"),
     "an empty text in a datastore": (
         lambda c: KNNDatastore.build(c.model, c.tokenizer, c.labeled([0], texts=[""])), ValueError, "Text 0 is empty",
     ),

@@ -35,7 +35,6 @@ from benchmarks.quality.few_labels.options import task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, load_few_labels
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
-from docsplit_hf.evaluation.markdown_report import escape, format_summary
 from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, datalab_inputs
@@ -47,6 +46,7 @@ from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
+from experiments.report.markdown_report import escape, format_summary
 
 KEY = ("task", "part", "method", "seed")
 CHANGED = 0.05  # share of the labels
@@ -262,8 +262,8 @@ def planted_copies(
     sources = []
     texts = []
     for row in rng.permutation(len(task.pool)).tolist():
-        sentences = list(segment(task.pool[row]).sentences)
-        others = segment(task.pool[rng.integers(len(task.pool))]).sentences
+        sentences = segment(task.pool[row])
+        others = segment(task.pool[rng.integers(len(task.pool))])
         if len(sentences) < 2:
             continue
         sentences[rng.integers(len(sentences))] = others[rng.integers(len(others))]

@@ -46,18 +46,18 @@ from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import SYSTEMS
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding.chunking import read_chunks
-from docsplit_hf.evaluation.figures import COLORS, GRID, draw_curve, draw_legend, make_panels, save
-from docsplit_hf.evaluation.markdown_report import format_summary
 from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.fitting.ensemble import tfidf as words
 from docsplit_hf.training.markdown import table
+from experiments.report.figures import COLORS, GRID, draw_curve, draw_legend, make_panels, save
+from experiments.report.markdown_report import format_summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "contracts"
 WORDS_OF = words.words_of
-INT8 = {"backend": "openvino", "precision": "int8"}
+INT8 = {"precision": "int8"}
 ENCODER = "all-MiniLM-L6-v2 int8"
 SPREAD = (2, 4, 8)
 CHAIN = ("first", *(f"spread_{k}" for k in SPREAD), "average")  # in order of the share that is read

@@ -150,7 +150,7 @@ def measure(options: argparse.Namespace) -> None:
     """Measure all systems on each task, and append a record for it; tasks that have one are left out."""
     tasks = load_tasks(options.legalbench)
     texts = sorted({text for task in tasks for text in task.examples + task.tests})
-    int8 = {"backend": "openvino", "precision": "int8", "calibration_texts": texts[:: len(texts) // 300]}
+    int8 = {"precision": "int8", "calibration_texts": texts[:: len(texts) // 300]}
     reading = types.SimpleNamespace(pool=texts, test=[])
     model = options.model or default_model()
     embedder = Embedder(model, reading, options.embeddings, **(int8 if options.precision == "int8" else {}))

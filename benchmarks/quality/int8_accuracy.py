@@ -43,8 +43,8 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="A JSONL file to add to, a line for each row of the table.")
     options = parser.parse_args()
     name = options.model or default_model()
-    float32_encoder = load(name, options.max_length, backend="torch", precision="float32")
-    int8_encoder = load(name, options.max_length, backend="openvino", precision="int8")
+    float32_encoder = load(name, options.max_length, precision="float32")
+    int8_encoder = load(name, options.max_length, precision="int8")
     records = []
     for folder in options.folders:
         train_texts, labels = labeled_texts(folder, "train")
@@ -79,10 +79,8 @@ def main() -> None:
             file.writelines(json.dumps(record) + "\n" for record in records)
 
 
-def load(name: str, max_length: int, backend: str, precision: str) -> DocumentEncoder:
-    return DocumentEncoder.from_pretrained(
-        name, max_length=max_length, device="cpu", backend=backend, precision=precision
-    )
+def load(name: str, max_length: int, precision: str) -> DocumentEncoder:
+    return DocumentEncoder.from_pretrained(name, max_length=max_length, device="cpu", precision=precision)
 
 
 def accuracy_table(records: list[dict]) -> str:

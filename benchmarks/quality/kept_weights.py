@@ -115,9 +115,7 @@ def interpolate(before: Path, after: Path, kept: float, folder: Path) -> None:
 def measure_encoder(folder: Path, corpus: Path, language: str, options: argparse.Namespace) -> dict[str, float]:
     """Macro F1 of each system, mean over the draws, and retrieval of halves."""
     task = load_few_labels(corpus, POOL, TEST)
-    embedder = Embedder(
-        str(folder), task, options.output / "embeddings", backend="openvino", precision="int8", long_documents="first"
-    )
+    embedder = Embedder(str(folder), task, options.output / "embeddings", precision="int8", long_documents="first")
     found: dict[str, float] = {}
     for system in MEASURED:
         by_draw = []
@@ -127,7 +125,7 @@ def measure_encoder(folder: Path, corpus: Path, language: str, options: argparse
             by_draw.append(scores(answer.probabilities, task.test_labels)["macro_f1"])
         found[system] = float(np.mean(by_draw))
         found[f"{system}_by_draw"] = by_draw
-    encoder = DocumentEncoder.from_pretrained(str(folder), device="cpu", backend="openvino", precision="int8")
+    encoder = DocumentEncoder.from_pretrained(str(folder), device="cpu", precision="int8")
     first, second = half_texts(task.test[:HALVED], seed=0, language=language)
     halves = [torch.from_numpy(encoder.encode(texts)) for texts in (first, second)]
     return found | {"half_recall@1": half_retrieval_metrics(*halves)["recall@1"]}

@@ -93,7 +93,7 @@ def fits(
         return
     used = np.unique(np.concatenate([rows for parts in drawn.values() for rows in parts]))
     read = replace(task, pool=[task.pool[row] for row in used], pool_labels=task.pool_labels[used])
-    embedder = Embedder(str(DEFAULT_FOLDER), read, embeddings, backend="openvino", precision="int8")
+    embedder = Embedder(str(DEFAULT_FOLDER), read, embeddings, precision="int8")
     for (count, seed), (rows, documents) in tqdm(drawn.items(), desc=task.name):
         with embedder.remembered():
             pipe = embedder.pipeline()

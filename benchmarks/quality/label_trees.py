@@ -95,7 +95,7 @@ def _embedder(task: FewLabels, drawn: list[tuple[np.ndarray, np.ndarray]], folde
     """Embed the texts of all draws, and the test texts."""
     used = np.unique(np.concatenate([rows for parts in drawn for rows in parts]))
     read = replace(task, pool=[task.pool[row] for row in used], pool_labels=task.pool_labels[used])
-    return Embedder(str(DEFAULT_FOLDER), read, folder, backend="openvino", precision="int8")
+    return Embedder(str(DEFAULT_FOLDER), read, folder, precision="int8")
 
 
 def measure(

@@ -58,7 +58,7 @@ def main() -> None:
     path = options.output / "many_classes.jsonl"
     for folder in options.tasks:
         task = load_few_labels(folder)
-        embedder = Embedder(default_model(), task, options.embeddings, backend="openvino", precision="int8")
+        embedder = Embedder(default_model(), task, options.embeddings, precision="int8")
         for per_label in options.per_label:
             for number in range(options.draws):
                 measure(path, task, embedder, per_label, number, options.systems)

@@ -22,7 +22,7 @@ import pandas as pd
 from docsplit_hf import DocSplitProjection, DocumentEncoder
 from docsplit_hf.content_hash import sha256_of_parts
 from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.results import ResultStore, describe_run, summarize
+from docsplit_hf.evaluation.results import ResultStore, describe_command, summarize
 from docsplit_hf.evaluation.runner import run_protocols
 from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
 from docsplit_hf.evaluation.tasks import EvaluationTask
@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--cache_dir", type=Path, help="Where embeddings are kept. Default: in the output folder.")
     options = parser.parse_args()
     tasks = [load_task(named) for named in options.tasks]
-    store = ResultStore(options.output_dir, describe_run(sys.argv))
+    store = ResultStore(options.output_dir, describe_command(sys.argv))
     for named in options.encoders:
         name, _, path = named.partition("=")
         encoder = DocumentEncoder.from_pretrained(path or name, max_length=SETTINGS.max_length)

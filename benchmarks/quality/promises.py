@@ -67,7 +67,7 @@ def main() -> None:
     records = Records(options.output / "promises.jsonl", last_commit())
     for folder in options.tasks:
         task = balanced(load_few_labels(folder, pool_size=12_000, test_size=5_000))
-        embedder = Embedder(default_model(), task, options.embeddings, backend="openvino", precision="int8")
+        embedder = Embedder(default_model(), task, options.embeddings, precision="int8")
         measure(Trial(task, embedder), options.draws, records)
 
 

@@ -87,7 +87,7 @@ def main() -> None:
     path = options.output / "proportions.jsonl"
     for folder in options.tasks:
         task = load_few_labels(folder)
-        embedder = Embedder(default_model(), task, options.embeddings, backend="openvino", precision="int8")
+        embedder = Embedder(default_model(), task, options.embeddings, precision="int8")
         for per_label in options.per_label:
             for exponent in options.exponents:
                 for number in range(options.draws):

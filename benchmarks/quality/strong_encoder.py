@@ -30,7 +30,7 @@ from docsplit_hf import (
 )
 from docsplit_hf.encoding.portable.run_encoder import pool
 from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.results import ResultStore, describe_run
+from docsplit_hf.evaluation.results import ResultStore, describe_command
 from docsplit_hf.evaluation.runner import run_protocols
 from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
 from docsplit_hf.pretraining.info_nce import comparable, info_nce
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--output_dir", type=Path, default="output/strong_encoder", help="Default: %(default)s.")
     options = parser.parse_args()
     start = options.start or default_model()
-    store = ResultStore(options.output_dir, describe_run(sys.argv))
+    store = ResultStore(options.output_dir, describe_command(sys.argv))
     settings = EvaluationSettings(shots=5, max_length=READ_TOKENS)
     for named in options.tasks:
         name, _, folder = named.partition("=")

@@ -42,7 +42,7 @@ def main() -> None:
     options.records.parent.mkdir(parents=True, exist_ok=True)
     for folder in options.tasks:
         task = load_few_labels(folder, options.pool_size)
-        embedder = Embedder(options.encoder, task, options.embeddings, backend="openvino", precision="int8")
+        embedder = Embedder(options.encoder, task, options.embeddings, precision="int8")
         for per_label in options.per_label:
             for seed in range(options.draws if per_label else 1):
                 for accuracy in options.accuracies:

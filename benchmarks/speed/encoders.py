@@ -24,7 +24,7 @@ from benchmarks.speed.side_by_side import ran_on, take_turns
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding.checkpoints.checkpoint import open_checkpoint
 
-PRECISIONS = {"float32": {}, "int8": {"backend": "openvino", "precision": "int8"}}
+PRECISIONS = {"float32": {}, "int8": {"precision": "int8"}}
 
 
 def processor_seconds(encoder: DocumentEncoder, texts: list[str]):

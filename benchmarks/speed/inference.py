@@ -7,7 +7,7 @@
 All have the same weights and mean pooling, and cut at the same length. On a CPU, sentence-transformers and the
 pipelines of transformers get 32 documents per batch, which is the default of the first; on a GPU 32 or 128, whichever
 is faster in a trial. docsplit_hf takes its own batches. In bfloat16, the others have weights in bfloat16. They take
-turns. docsplit_hf runs by torch and, where it is installed, by OpenVINO; with --openvino_python, sentence-transformers
+turns. docsplit_hf runs by torch and, if installed, in int8 by OpenVINO; with --openvino_python, sentence-transformers
 runs in int8 by OpenVINO too, in an environment of its own, which openvino_rival.py describes. With --classifier,
 docsplit_hf searches 1,000 of the documents for neighbors beside; the other has a head alone. The time includes
 tokenizing. The ratios are medians of the rounds' ratios, with the least and the greatest.
@@ -151,11 +151,11 @@ def encoders(options: argparse.Namespace, folder: str, texts: list[str]) -> dict
     }
     if options.only_bf16:
         del competitors[f"{OURS}, fp32"]
-    for name, precision in [] if options.only_bf16 else openvino_precisions():
+    if not options.only_bf16 and has_int8():
         compiled = DocumentEncoder.from_pretrained(
-            folder, pooling="mean", max_length=options.max_length, backend="openvino", precision=precision
+            folder, pooling="mean", max_length=options.max_length, precision="int8"
         )
-        competitors[f"{OURS}, {name}"] = lambda texts, compiled=compiled: compiled.encode(texts, show_progress=False)
+        competitors[f"{OURS}, int8"] = lambda texts: compiled.encode(texts, show_progress=False)
     for precision, dtype in (("fp32", "float32"), ("bf16", "bfloat16")):
         if options.only_bf16 and precision == "fp32":
             continue
@@ -171,20 +171,12 @@ def encoders(options: argparse.Namespace, folder: str, texts: list[str]) -> dict
     return competitors | {FEATURES: at_its_best(FEATURES, feature_extraction(options, folder), texts)}
 
 
-def openvino_precisions() -> list[tuple[str, str]]:
-    """The precisions in which the installed packages run OpenVINO, by the names of the competitors."""
-    found = []
-    for name, precision, package in (
-        ("openvino fp32", "float32", "openvino"),
-        ("openvino bf16", "bfloat16", "openvino"),
-        ("int8", "int8", "nncf"),
-    ):
-        missing = [needed for needed in ("openvino", package) if importlib.util.find_spec(needed) is None]
-        if missing:
-            print(f"Left out: {OURS}, {name}: {missing[0]} is not installed.", flush=True)
-        else:
-            found.append((name, precision))
-    return found
+def has_int8() -> bool:
+    """Whether the packages that int8 needs are installed."""
+    missing = [needed for needed in ("openvino", "nncf") if importlib.util.find_spec(needed) is None]
+    if missing:
+        print(f"Left out: {OURS}, int8: {missing[0]} is not installed.", flush=True)
+    return not missing
 
 
 def at_its_best(name: str, run: Callable[[list[str], int], object], texts: list[str]) -> Run:
@@ -303,7 +295,7 @@ def differences(competitors: dict[str, Run], texts: list[str]) -> str:
     ours = competitors[f"{OURS}, fp32"](texts)
     theirs = competitors[f"{THEIRS}, fp32"](texts)
     precisions = []
-    for name in ("bf16", "openvino bf16", "int8"):
+    for name in ("bf16", "int8"):
         if f"{OURS}, {name}" not in competitors:
             continue
         cosines = (competitors[f"{OURS}, {name}"](texts) * ours).sum(1)

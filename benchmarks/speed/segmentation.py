@@ -59,7 +59,7 @@ def main() -> None:
         return sum(len(plain.segment(line)) for lines in documents for line in lines)
 
     def pass_of_ours() -> int:
-        return sum(len(ours("".join(lines)).sentences) for lines in documents)
+        return sum(len(ours("".join(lines))) for lines in documents)
 
     turns_of_plain, turns_of_ours = take_counted_turns(arguments.rounds, pass_of_plain, pass_of_ours)
     rates = turns_of_plain.rates()
@@ -131,7 +131,7 @@ def agreement(documents: list[list[str]], plain: Any, ours: Callable[[str], Any]
         right = set(plain_boundaries(lines, plain))
         end = 0
         given = set()
-        for sentence in ours("".join(lines)).sentences:
+        for sentence in ours("".join(lines)):
             end += len(sentence)
             given.add(end - len(sentence) + len(sentence.rstrip()))
         both += len(right & given)

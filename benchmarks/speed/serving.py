@@ -123,7 +123,7 @@ def classifier_of(task: Path, precision: str, home: Path) -> Path:
     if folder.exists():
         return folder
     rows = rows_of(task, "train")
-    pipe = pipeline("docsplit-knn", backend="openvino" if precision == "int8" else "torch", precision=precision)
+    pipe = pipeline("docsplit-knn", precision=precision)
     pipe.add_examples([cut(row["text"]) for row in rows[:EXAMPLES]], [row["label"] for row in rows[:EXAMPLES]])
     pipe.add_documents([cut(row["text"]) for row in rows[EXAMPLES : EXAMPLES + DOCUMENTS]])
     pipe.fit(show_progress=False)

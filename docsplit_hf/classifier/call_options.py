@@ -64,7 +64,8 @@ REMOVED = {
     "max_tokens_per_batch": "batch_size limits the texts of a batch",
     "datastore_token": "open the datastore with its token, by KNNDatastore.from_pretrained or connect_datastore",
     "packing": "it is chosen by the encoder",
-    "calibration_texts": "call pipe.embedder.use_backend(BackendOptions(backend, precision, calibration_texts))",
+    "calibration_texts": "call pipe.embedder.use_precision('int8', calibration_texts)",
+    "backend": "precision='int8' is by OpenVINO, all else by torch",
 }
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..arrays.changes import add_rows, empty_snapshot
 from ..arrays.passages import Passages
-from ..encoding.chunking import SEVERAL_VECTORS
-from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..encoding.chunking import PASSAGES
+from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of
 from ..reading.origins import origins_of_rows
 from ..storage.snapshot_index import update_index
 from .datastore_checks import check_problem_type
@@ -29,7 +29,7 @@ def embed_examples(embedder: TextEmbedder, dataset: Dataset, store_texts: bool, 
             raise ValueError(f"Text {i} is empty: load_labeled_examples drops such examples.")
     config = embedder.model.config
     trained = config.label_names
-    multi_label = is_multi_label(dataset)
+    multi_label = has_several_labels(dataset)
     check_problem_type(config, multi_label, "The examples")
     names = (*trained, *(name for name in label_names_of(dataset) if name not in trained))
     labels = label_array(dataset, names, multi_label)
@@ -62,7 +62,7 @@ def _embed_by_all_processes(
     passages = embedded.passages
     if state.num_processes == 1:
         return keys, passages
-    if embedder.model.config.long_documents in SEVERAL_VECTORS and passages is None:
+    if embedder.model.config.long_documents == PASSAGES and passages is None:
         spans = np.array([[0, len(text)] for text in own_texts], dtype=np.int64).reshape(-1, 2)
         passages = Passages(keys, np.ones(len(keys), dtype=np.int64), spans)
     parts = gather_object([(keys, *(passages or ()))])

@@ -144,7 +144,6 @@ class KNNDatastore:
         bf16: BFloat16 = None,
         packing: str = "auto",
         show_progress: bool = True,
-        backend: str | None = None,
         precision: str | None = None,
         calibration_texts: Sequence[str] | None = None,
         **options: Any,
@@ -161,8 +160,8 @@ class KNNDatastore:
             store_texts: Whether to keep the texts, to show them with search results.
             max_tokens_per_batch, bf16, show_progress: As for ``DocumentEncoder.encode``.
             packing: As for ``DocumentEncoder``.
-            backend, precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. The model keeps this
-                backend afterwards. None: the current backend (by default torch in float32).
+            precision, calibration_texts: As for ``DocumentEncoder.from_pretrained``. The model keeps this precision
+                afterwards. None: the current one, by default float32.
             **options: As for the class: ``dtype``, ``index``, ``nprobe``, ``rerank``.
 
         Returns:
@@ -171,14 +170,13 @@ class KNNDatastore:
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
-        from ..encoding.backends.registry import BackendOptions
         from ..encoding.embedders import make_embedder
         from .embed_examples import embed_examples
 
         embedder = make_embedder(
             model, tokenizer, max_tokens_per_batch=max_tokens_per_batch, bf16=bf16, show_progress=show_progress
         )
-        embedder.use_backend(BackendOptions(backend, precision, calibration_texts), packing)
+        embedder.use_precision(precision, calibration_texts, packing)
         return cls.from_snapshot(embed_examples(embedder, dataset, store_texts, **options))
 
     @classmethod

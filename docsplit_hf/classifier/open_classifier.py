@@ -15,7 +15,7 @@ from ..arrays.store import Store
 from ..encoding.backends.endpoint import EndpointClassifier
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
 from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
-from ..encoding.chunking import SEVERAL_VECTORS, check_strategy
+from ..encoding.chunking import PASSAGES, check_strategy
 from ..encoding.embedders import make_embedder
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
@@ -241,7 +241,7 @@ def set_reading_strategy(
 def warn_of_different_strategy(embedder: TextEmbedder, given: Store, is_strategy_known: bool) -> None:
     """Warn if the texts of a given datastore were, or may have been, read in another way."""
     strategy = embedder.model.config.long_documents
-    if given.has_passages and strategy not in SEVERAL_VECTORS:
+    if given.has_passages and strategy != PASSAGES:
         logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", strategy)
     elif not is_strategy_known and (len(given) or given.documents):
         logger.warning(

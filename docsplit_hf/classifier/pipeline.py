@@ -13,8 +13,7 @@ from transformers import PreTrainedModel, TextClassificationPipeline
 from ..arrays.passages import Predictions
 from ..arrays.row_table import DESCRIPTION_ID_PREFIX
 from ..arrays.store import Store, View
-from ..encoding.backends.registry import BackendOptions
-from ..encoding.chunking import SEVERAL_VECTORS
+from ..encoding.chunking import PASSAGES
 from ..encoding.embedders import make_embedder
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.corpus import KeptCorpus
@@ -70,16 +69,15 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             collection that is created if it does not exist. None: the datastore in the model's folder or repository,
             if any. For a token of its own, pass the opened datastore.
         long_documents: The part of long texts to read: ``"whole"``, all of them; ``"first"``, their beginning;
-            ``"head_tail"``, ``"average"``, ``"passages"`` or ``"late"``, as for ``DocumentEncoder``. It is saved with
-            the model. None: the saved strategy; without one, ``"whole"``, or ``"first"`` if ``datastore`` is given
-            (this is logged). Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
-        passage_length: The longest passage in tokens, including special tokens. None: as many as the model reads, or
-            256 with ``"late"``.
+            ``"head_tail"``, ``"average"`` or ``"passages"``, as for ``DocumentEncoder``. It is saved with the model.
+            None: the saved strategy; without one, ``"whole"``, or ``"first"`` if ``datastore`` is given (this is
+            logged). Pairs of texts need ``"first"`` or ``"whole"``; only their beginnings are read.
+        passage_length: The longest passage in tokens, including special tokens. None: as many as the model reads.
         truncate_dim: The number of leading dimensions of the embeddings to compare and keep, for encoders that were
-            trained for it (``matryoshka_dims``). None: as saved, by default all.
+            trained for it (Matryoshka). None: as saved, by default all.
         prompt: The text that is put before each text, ``""`` for none. None: as saved, and for an encoder as for
             ``DocumentEncoder.from_pretrained``.
-        backend, precision: As for ``DocumentEncoder.from_pretrained``. None: the model's current backend. A datastore
+        precision: As for ``DocumentEncoder.from_pretrained``. None: the model's current one. A datastore
             built at a different precision is rejected if that changes its neighbors.
         **kwargs: Arguments of ``Pipeline``, and default arguments of calls.
 
@@ -111,14 +109,13 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         passage_length: int | None = None,
         truncate_dim: int | None = None,
         prompt: str | None = None,
-        backend: str | None = None,
         precision: str | None = None,
         **kwargs: Any,
     ) -> None:
         parts = open_parts(model, tokenizer, truncate_dim, prompt, datastore is None)
         kwargs["task"] = "text-classification"  # the name in other libraries
         super().__init__(model=parts.model, tokenizer=parts.tokenizer, **kwargs)
-        self.embedder.use_backend(BackendOptions(backend, precision), packing="auto")
+        self.embedder.use_precision(precision, packing="auto")
         self.datastore = open_or_create_datastore(self.embedder, datastore, parts.datastore)
         is_strategy_known = parts.was_classifier or long_documents is not None
         if not is_strategy_known and self.datastore is None:
@@ -690,7 +687,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if options.get("return_read", False) and not embedder.is_local:
             raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
         config = self.model.config
-        is_one_vector = config.num_labels == 0 and config.long_documents not in SEVERAL_VECTORS
+        is_one_vector = config.num_labels == 0 and config.long_documents != PASSAGES
         is_cut = "max_length" in options or "max_passages" in options
 
         def embed(texts: Sequence[str], pairs: Sequence[str | None]) -> Predictions:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from tqdm.auto import tqdm
 
 from ..content_hash import sha256_of_file, sha256_of_parts
-from ..encoding.backends.registry import precision_settings
+from ..encoding.backends.precision import precision_settings
 from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT

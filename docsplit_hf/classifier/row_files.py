@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..reading.characters import replace_lone_surrogates
-from ..reading.file_formats import MORE_FIELDS, file_format, naming, read_json_rows, read_text, reader_options
+from ..reading.file_formats import MORE_FIELDS, file_format, naming, read_json_rows, read_text_file, reader_options
 from ..reading.source import find_text_files, refuse_missing_file
 from ..reading.spreadsheet_cells import MARKER, harmless_cell
 from ..storage.inside_folder import temporary_file
@@ -62,7 +62,7 @@ def _folder_rows(folder: Path, text_column: str, encoding: str | None) -> Iterat
     if not files:
         raise FileNotFoundError(f"The folder {folder} holds no .txt file: give a file, or a folder of .txt files.")
     for path in files:
-        yield {"id": path.relative_to(folder).as_posix(), text_column: read_text(path, encoding)}
+        yield {"id": path.relative_to(folder).as_posix(), text_column: read_text_file(path, encoding)}
 
 
 def _file_rows(source: Path, text_column: str, csv_separator: str | None, encoding: str | None) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Blocks of datatrove that split one .jsonl file over tasks, and segment or embed a corpus of any size."""
+"""Blocks of datatrove that split one .jsonl file over tasks, read files, and embed a corpus of any size."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from ..encoding.backends.registry import BackendOptions
-from ..encoding.checkpoints.checkpoint import find_checkpoint, load_tokenizer
+from ..encoding.backends.precision import check_precision_options
 from ..encoding.checkpoints.fingerprint import make_probe
 from ..encoding.chunking import SINGLE_VECTOR, check_strategy, probe_length
 from ..encoding.document_encoder import DocumentEncoder
@@ -25,9 +24,7 @@ from ..reading.files.failures import FailedFile
 from ..reading.files.finding import find_files, relative_name
 from ..reading.files.options import FileOptions
 from ..reading.files.reader import read_files
-from ..reading.origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
-from ..reading.segmentation.segment_documents import SegmentAndDrop, check_single_sentence
-from ..reading.segmentation.sentences import get_segmenter
+from ..reading.origins import FILE_COLUMN, PLACES_COLUMN, make_origin
 from ..reading.text_warnings import sum_up_warnings, unlogged
 from ..storage.shards import DTYPES, ShardWriter, begin_corpus, is_finished
 from ..training.base_trainer import temporarily
@@ -41,7 +38,6 @@ from datatrove.pipeline.readers.base import BaseReader  # noqa: E402
 
 logger = logging.getLogger(__name__)
 
-SEGMENTATION_BATCH = 100  # documents
 EMBEDDING_BATCH = 1_000  # documents
 
 
@@ -138,54 +134,6 @@ class ReadFiles(PipelineStep):
             yield document
 
 
-class SegmentDocuments(PipelineStep):
-    """Splits documents into sentences and tokenizes them, once for all runs of pretraining.
-
-    The metadata of a document get its ``input_ids`` and ``sentence_lengths``, as in the rows of
-    ``docsplit_hf.segment_documents``; datatrove's ``ParquetWriter(..., expand_metadata=True)`` writes them. Unusable
-    documents are dropped, and counted in the statistics.
-
-    Args:
-        model: The encoder to train; its tokenizer is used. None: the checkpoint that ships.
-        segmenter, language, single_sentence: As in ``docsplit_hf.segment_documents``.
-
-    Raises:
-        ValueError: If there is no such segmenter, language or choice of ``single_sentence``.
-    """
-
-    name = "Segment"
-    type = "docsplit_hf"
-
-    def __init__(
-        self, model: str | None = None, segmenter: str = "pysbd", language: str = "en", single_sentence: str = "drop"
-    ) -> None:
-        super().__init__()
-        get_segmenter(segmenter, language)  # refuses unknown names before any task starts
-        check_single_sentence(single_sentence)
-        self.model = model
-        self.segmenter = segmenter
-        self.language = language
-        self.single_sentence = single_sentence
-
-    def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """Segment the documents of a task, and yield the usable ones."""
-        tokenizer = load_tokenizer(find_checkpoint(self.model))
-        segment = SegmentAndDrop(
-            tokenizer=tokenizer,
-            text_column="text",
-            segmenter=get_segmenter(self.segmenter, self.language),
-            single_sentence=self.single_sentence,
-        )
-        for documents in iter(lambda: list(islice(data, SEGMENTATION_BATCH)), []):
-            with self.track_time("batch"):
-                rows = segment({"text": [document.text for document in documents], "document": documents})
-            self.stat_update("dropped", value=len(documents) - len(rows["document"]), unit="batch")
-            for number, document in enumerate(rows["document"]):
-                document.metadata["input_ids"] = rows["input_ids"][number]
-                document.metadata["sentence_lengths"] = rows["sentence_lengths"][number]
-                yield document
-
-
 class EmbedDocuments(PipelineStep):
     """Embeds the documents of each task of a pipeline into a shard, which is written completely or not at all.
 
@@ -232,10 +180,9 @@ class EmbedDocuments(PipelineStep):
             raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}.")
         self.model = model
         self.max_length = max_length
-        self.backend_options = BackendOptions(
-            precision=precision,
-            calibration_texts=None if calibration_texts is None else tuple(calibration_texts),
-        )
+        check_precision_options(precision, calibration_texts)
+        self.precision = precision
+        self.calibration_texts = None if calibration_texts is None else tuple(calibration_texts)
         self.folder = str(folder)
         self.long_documents = check_strategy(long_documents, SINGLE_VECTOR)
         self.dtype = dtype
@@ -246,13 +193,13 @@ class EmbedDocuments(PipelineStep):
 
     def begin(self, tasks: int) -> DocumentEncoder:
         """Write the settings of all shards, or check them, and return the encoder."""
-        encoder, fingerprint = _load(self.model, self.max_length, self.backend_options)
+        encoder, fingerprint = _load(self.model, self.max_length, self.precision, self.calibration_texts)
         described = {
             "name": public_name(encoder.model.config.name_or_path),
             "fingerprint": fingerprint,
             "pooling": encoder.pooling,
             "max_length": encoder.max_length,
-            "precision": self.backend_options.precision,
+            "precision": self.precision,
             "long_documents": self.long_documents,
         }
         if encoder.prompt:
@@ -305,7 +252,9 @@ class EmbedDocuments(PipelineStep):
         texts = [replace_lone_surrogates(document.text) for document in used]
         keys = encoder.encode(texts, show_progress=False, long_documents=self.long_documents)
         labels = [self._label(document) for document in used]
-        origins = [_origin_of(document) for document in used] if self.keep_files else None
+        origins = None
+        if self.keep_files:
+            origins = [make_origin(each.metadata.get(FILE_COLUMN), each.metadata.get(PLACES_COLUMN)) for each in used]
         shard.add(ids, texts if self.keep_texts else [None] * len(used), labels, keys, origins)
 
     def _label(self, document: Document) -> str | None:
@@ -320,19 +269,12 @@ class EmbedDocuments(PipelineStep):
         return replace_lone_surrogates(str(label))
 
 
-def _origin_of(document: Document) -> Origin | None:
-    """The file and places in a document's metadata; None without a file."""
-    return make_origin(document.metadata.get(FILE_COLUMN), document.metadata.get(PLACES_COLUMN))
-
-
 @functools.lru_cache(maxsize=1)  # a process that runs several tasks loads it once
-def _load(model: str | None, max_length: int | None, options: BackendOptions) -> tuple[DocumentEncoder, str]:
+def _load(
+    model: str | None, max_length: int | None, precision: str, calibration_texts: tuple[str, ...] | None
+) -> tuple[DocumentEncoder, str]:
     """Load an encoder, and compute its fingerprint."""
     encoder = DocumentEncoder.from_pretrained(
-        model,
-        max_length=max_length,
-        backend=options.backend,
-        precision=options.precision,
-        calibration_texts=options.calibration_texts,
+        model, max_length=max_length, precision=precision, calibration_texts=calibration_texts
     )
     return encoder, encoder.fingerprint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays.passages import Passages, Predictions
-from .chunking import SEVERAL_VECTORS
+from .chunking import PASSAGES
 
 if TYPE_CHECKING:
     from .chunking import Chunk
@@ -43,18 +43,17 @@ class ChunkAverages:
         self._norms = np.zeros(texts, dtype=np.float32)
 
     def add(self, chunks: Sequence[Chunk], values: np.ndarray) -> None:
-        """Add the values of chunks, float32 ``(rows, D)``, a row for each embedding."""
+        """Add the values of chunks, float32 ``(chunks, D)``."""
         if all(chunk.is_only for chunk in chunks):
             self._sums[[chunk.text for chunk in chunks]] = values
             return
-        counts = [chunk.embedding_count for chunk in chunks]
-        owners = np.repeat([chunk.text for chunk in chunks], counts)
-        is_only = np.repeat([chunk.is_only for chunk in chunks], counts)
+        owners = np.array([chunk.text for chunk in chunks])
+        is_only = np.array([chunk.is_only for chunk in chunks])
         self._sums[owners[is_only]] = values[is_only]
         if self._beginnings is not None:
             is_first = np.array([chunk.is_first and not chunk.is_only for chunk in chunks])
-            self._beginnings[owners[is_first]] = values[is_first]  # with this strategy a chunk has one embedding
-        weights = np.concatenate([chunk.weights for chunk in chunks]).astype(np.float32)[~is_only]
+            self._beginnings[owners[is_first]] = values[is_first]
+        weights = np.array([chunk.weight for chunk in chunks], dtype=np.float32)[~is_only]
         owners = owners[~is_only]
         values = values[~is_only]
         directions = normalize(values) if self._are_embeddings else values
@@ -85,21 +84,21 @@ class PassagesOfTexts:
     def __init__(self, texts: int, dimension: int) -> None:
         self._counts = np.zeros(texts, dtype=np.int64)
         self._embeddings = [np.empty((0, dimension), dtype=np.float32)]
-        self._spans = [np.empty((0, 2), dtype=np.int64)]
+        self._spans: list[tuple[int, int]] = []
 
     def add(self, chunks: Sequence[Chunk], embeddings: np.ndarray) -> None:
-        """Add the embeddings of chunks, ``(rows, D)``, a row for each passage."""
+        """Add the embeddings of chunks, ``(chunks, D)``."""
         self._embeddings.append(embeddings)
         for chunk in chunks:
-            self._counts[chunk.text] += len(chunk.spans)
-            self._spans.append(chunk.spans)
+            self._counts[chunk.text] += 1
+            self._spans.append((chunk.start, chunk.end))
 
     def all(self) -> Passages:
         """All passages."""
         return Passages(
             embeddings=np.concatenate(self._embeddings),
             counts=self._counts,
-            spans=np.concatenate(self._spans),
+            spans=np.array(self._spans, dtype=np.int64).reshape(-1, 2),
         )
 
 
@@ -109,11 +108,11 @@ class EmbeddedChunks:
     def __init__(self, texts: int, dimension: int, labels: int, strategy: str) -> None:
         self._embeddings = ChunkAverages(texts, dimension, strategy)
         self._logits = ChunkAverages(texts, labels, strategy, are_embeddings=False)
-        self._passages = PassagesOfTexts(texts, dimension) if strategy in SEVERAL_VECTORS else None
+        self._passages = PassagesOfTexts(texts, dimension) if strategy == PASSAGES else None
         self._read_fraction = np.ones(texts)
 
     def add(self, chunks: Sequence[Chunk], embeddings: np.ndarray, logits: np.ndarray) -> None:
-        """Add the outputs of chunks, ``(rows, D)`` and ``(rows, C)``."""
+        """Add the outputs of chunks, ``(chunks, D)`` and ``(chunks, C)``."""
         self._embeddings.add(chunks, embeddings)
         self._logits.add(chunks, logits)
         self._read_fraction[[chunk.text for chunk in chunks]] = [chunk.read_fraction for chunk in chunks]

@@ -1,7 +1,7 @@
 """Cut texts into chunks that fit an encoder's maximum length, by each strategy for long texts.
 
-``first`` and ``head_tail`` make one chunk of a text; with ``whole``, ``average``, ``passages`` and ``late`` the chunks
-cover all of it.
+``first`` and ``head_tail`` make one chunk of a text; with ``whole``, ``average`` and ``passages`` the chunks cover all
+of it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..reading.text_warnings import read_fractions, warn_of_cut_texts
 from ..reading.tokenization import (
     PLAIN,
     WINDOW,
+    array_parts,
     beginning,
     ending,
     find_safe_cut_pattern,
     input_beginnings,
-    parts_of,
     special_tokens_around,
     token_arrays,
     token_ids,
@@ -38,13 +38,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 SingleVector = Literal["first", "head_tail", "whole", "average"]
-SeveralVectors = Literal["passages", "late"]
 SINGLE_VECTOR = get_args(SingleVector)
-SEVERAL_VECTORS = get_args(SeveralVectors)
+PASSAGES = "passages"  # the strategy that gives a text several vectors
 SINGLE_CHUNK = ("first", "head_tail")
 HEAD_FRACTION = 0.25  # Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?": 128 + 382 of 510 tokens
 WINDOWS_AT_ONCE = 4  # of a long text that are tokenized together: others wait for the tokenizer, or only few are read
-LATE_PASSAGE_LENGTH = 256  # tokens; the default of late chunking
 # Tokens of a probe without the prompt: so short that all settings for long texts give the same embeddings.
 PROBE_LENGTH = 16
 TRIAL_WORD = "the"  # a text to try a prompt with
@@ -112,11 +110,11 @@ class ChunkSettings(NamedTuple):
         suffix = np.array(self.suffix, dtype=np.int32)
         joined = np.concatenate([part for ids in rows for part in (prefix, ids, suffix)])
         special = self.special_token_count
-        return parts_of(joined, [len(ids) + special for ids in rows])
+        return array_parts(joined, [len(ids) + special for ids in rows])
 
 
 class Chunk(NamedTuple):
-    """Tokens of a text that an encoder reads together. Its parts, if it has any, get an embedding each."""
+    """Tokens of a text that an encoder reads together, and that get one embedding."""
 
     text: int  # the number of the text
     input_ids: np.ndarray  # int32 (n,), special tokens included
@@ -124,7 +122,6 @@ class Chunk(NamedTuple):
     end: int  # in the text, in characters
     weight: int = 0  # in the text's average (token count); 0 if the text has a single chunk
     read_fraction: float = 1.0  # the part of the text that all of its chunks cover
-    parts: np.ndarray | None = None  # int64 (p, 4): start and end of each part, in tokens and then in characters
     token_type_ids: np.ndarray | None = None  # int32 (n,): in a pair of texts, the number of each token's text
     is_first: bool = True  # whether it is the first chunk of its text
 
@@ -133,28 +130,13 @@ class Chunk(NamedTuple):
         """Whether this chunk is the text's only one and gives its only embedding."""
         return self.weight == 0
 
-    @property
-    def embedding_count(self) -> int:
-        """The number of embeddings of this chunk."""
-        return 1 if self.parts is None else len(self.parts)
 
-    @property
-    def spans(self) -> np.ndarray:
-        """Start and end in the text of each embedding, in characters: int64 ``(p, 2)``."""
-        return np.array([[self.start, self.end]]) if self.parts is None else self.parts[:, 2:]
-
-    @property
-    def weights(self) -> np.ndarray:
-        """The weight of each embedding in the average of the text, in tokens: int64 ``(p,)``."""
-        return np.array([self.weight]) if self.parts is None else self.parts[:, 1] - self.parts[:, 0]
-
-
-def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, *SEVERAL_VECTORS)) -> str:
+def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, PASSAGES)) -> str:
     """Return the name of a strategy for long texts; raise if there is no such strategy."""
     if name in strategies:
         return name
     known = ", ".join(map(repr, strategies))
-    if name in SEVERAL_VECTORS:
+    if name == PASSAGES:
         known += f" ({name!r} gives a text several embeddings: use encode_passages)"
     raise ValueError(f"long_documents must be one of {known}, got {name!r}.")
 
@@ -184,16 +166,13 @@ def read_chunks(
     longest = settings.max_length
     overhead = longest - settings.max_text_tokens  # special tokens and prompt
     if passage_length is None:
-        passage_length = min(LATE_PASSAGE_LENGTH, longest) if strategy == "late" else longest
+        passage_length = longest
     if not isinstance(passage_length, Integral) or not overhead < passage_length <= longest:
         raise ValueError(
             f"passage_length must be from {overhead + 1} to {longest} tokens, got {passage_length!r}: {overhead} "
             f"are taken by special tokens and the prompt, and the encoder reads at most {longest}."
         )
-    if strategy == "late":
-        return _late_chunks(texts, settings, passage_length - overhead, max_passages)
-    settings = settings._replace(max_length=passage_length)
-    return (passage.chunk for passage in _passages(texts, settings, max_passages))
+    return _passages(texts, settings._replace(max_length=passage_length), max_passages)
 
 
 def read_pair_chunks(
@@ -257,6 +236,14 @@ def grouped(chunks: Iterable[Chunk], texts: Sequence[str], tokens_at_once: int) 
             tokens = 0
     if group:
         yield group, known
+
+
+def token_counts(chunks: Iterable[Chunk], texts: int) -> list[int]:
+    """The number of tokens of the chunks of each of so many texts."""
+    counts = [0] * texts
+    for chunk in chunks:
+        counts[chunk.text] += len(chunk.input_ids)
+    return counts
 
 
 def passage_bounds(sentence_lengths: Sequence[int] | np.ndarray, max_tokens: int) -> np.ndarray:
@@ -362,14 +349,6 @@ class _Tokens(NamedTuple):
         return int(self.spans[0, 0]), int(self.spans[-1, 1])
 
 
-class _Passage(NamedTuple):
-    """A passage of a text, with the chunk in which it is read."""
-
-    tokens: _Tokens
-    offset: int  # tokens before the passage in the chunk: special tokens and prompt
-    chunk: Chunk
-
-
 class _Window(NamedTuple):
     """The tokens of a window: a part of a text that is tokenized at once."""
 
@@ -379,23 +358,8 @@ class _Window(NamedTuple):
     is_last: bool  # whether it is the last window of its text
 
 
-def _late_chunks(
-    texts: Sequence[str], settings: ChunkSettings, part_length: int, max_passages: int | None
-) -> Iterator[Chunk]:
-    """Fill each chunk with as much text as fits, with its passages as ``parts`` (late chunking, Günther et al. 2024).
-
-    ``max_passages`` limits chunks here: reading more passages in the same chunk costs nothing.
-    """
-    for tokens, offset, chunk in _passages(texts, settings, max_passages):
-        bounds = passage_bounds(tokens.sentence_lengths, part_length)
-        if len(bounds) > 1 or not chunk.is_only:
-            spans = [tokens.between(start, end).characters for start, end in bounds]
-            chunk = chunk._replace(weight=len(tokens.ids), parts=np.column_stack([bounds + offset, spans]))
-        yield chunk
-
-
-def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[_Passage]:
-    """Cut each text into passages. The part of the texts that ``max_passages`` cuts off is logged at the end."""
+def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[Chunk]:
+    """Cut each text into passages, a chunk each; what ``max_passages`` cuts off is logged at the end."""
     pending: _Tokens | None = None  # the unfinished last passage of the previous window
     prompt = np.empty(0, dtype=np.int32)
     yielded = 0  # passages of this text
@@ -418,7 +382,7 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
             is_cut = yielded == max_passages and not (window.is_last and end == bounds[-1, 1])
             if is_cut:
                 read_fraction[text] = min(last / len(texts[text]), float(np.nextafter(1, 0)))
-            chunk = Chunk(
+            yield Chunk(
                 text=text,
                 input_ids=settings.with_special_tokens([np.concatenate([prompt, passage.ids])])[0],
                 start=first,
@@ -427,7 +391,6 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
                 read_fraction=float(read_fraction[text]),
                 is_first=yielded == 1,
             )
-            yield _Passage(passage, len(settings.prefix) + len(prompt), chunk)
             if is_cut:
                 break
         if window.is_last or read_fraction[text] < 1:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from ..arrays.passages import Predictions
 from ..reading.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
-from .backends.registry import BackendOptions, use_backend
+from .backends.precision import use_precision
 from .checkpoints.fingerprint import make_probe
 from .chunk_outputs import EmbeddedChunks
 from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, probe_length, read_chunks, read_pair_chunks
@@ -27,22 +26,6 @@ from .text_embedder import TextEmbedder
 logger = logging.getLogger(__name__)
 
 LONGEST_INPUT = 1_000_000  # tokens; some tokenizers state a maximum length that is too large for their own backend
-
-
-class CutTexts(NamedTuple):
-    """N texts or pairs with all of their chunks, ready for the encoder."""
-
-    texts: list[str]
-    pairs: list[str | None]
-    chunks: list[Chunk]
-
-    @property
-    def token_counts(self) -> list[int]:
-        """The number of tokens of the chunks of each text."""
-        counts = np.zeros(len(self.texts), np.int64)
-        for chunk in self.chunks:
-            counts[chunk.text] += len(chunk.input_ids)
-        return counts.tolist()
 
 
 @dataclass(frozen=True)
@@ -64,18 +47,18 @@ class ClassifierEmbedder(TextEmbedder):
         """The strategy for long texts: the option, or the configuration's."""
         return self.options.long_documents or self.model.config.long_documents
 
-    def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
-        """Choose the backend of the encoder, and whether it runs without padding; None: unchanged."""
+    def use_precision(
+        self, precision: str | None, calibration_texts: Sequence[str] | None = None, packing: str | None = None
+    ) -> None:
+        """Choose what the encoder computes in, and whether it runs without padding; None: unchanged."""
         if packing is not None:
             use_packing(self.model, packing)
-        use_backend(self.model.encoder, self.tokenizer, self.model.config.pooling, options)
+        pooling = self.model.config.pooling
+        use_precision(self.model.encoder, self.tokenizer, pooling, precision, calibration_texts)
 
     def check(self) -> None:
         """Refuse settings for long texts that do not fit the model."""
         config = self.model.config
-        poolings = {config.pooling, config.retrieval_pooling or config.pooling}
-        if self.long_documents == "late" and poolings != {"mean"}:
-            raise ValueError(f"Late chunking is for mean pooling, and this is {config.pooling!r}: use 'passages'.")
         most = self._model_max_length()
         if config.passage_length is not None and config.passage_length > most:
             raise ValueError(
@@ -93,22 +76,17 @@ class ClassifierEmbedder(TextEmbedder):
     def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
         """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text."""
         texts, pairs = self._checked(texts, text_pairs)
-        chunks = self._chunks(texts, pairs, self._chunk_settings(pairs))
-        return self._embed_all(texts, pairs, chunks)
-
-    def cut(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> CutTexts:
-        """Tokenize N texts or pairs and cut them into chunks, for ``embed_cut``, perhaps in another thread."""
-        texts, pairs = self._checked(texts, text_pairs)
-        return CutTexts(texts, pairs, list(self._chunks(texts, pairs, self._chunk_settings(pairs))))
-
-    def embed_cut(self, cut: CutTexts) -> Predictions:
-        """Compute logits and retrieval embeddings of texts that ``cut`` prepared, as ``embed`` does."""
-        return self._embed_all(cut.texts, cut.pairs, cut.chunks)
+        return self.embed_chunks_of(texts, pairs, self._chunks(texts, pairs))
 
     def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Iterator[Chunk]:
-        """Tokenize texts or pairs and cut them into chunks little by little, for ``embed_part``."""
-        texts, pairs = self._checked(texts, text_pairs)
-        return self._chunks(texts, pairs, self._chunk_settings(pairs))
+        """Tokenize texts or pairs and cut them into chunks little by little, for the methods below."""
+        return self._chunks(*self._checked(texts, text_pairs))
+
+    def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
+        """Embed all chunks of checked texts, and combine those of each text."""
+        embedded = self.nothing_embedded(len(texts))
+        self.embed_part(texts, pairs, chunks, embedded)
+        return embedded.all()
 
     def nothing_embedded(self, texts: int) -> EmbeddedChunks:
         """Collect the outputs of ``embed_part`` for this number of texts."""
@@ -121,17 +99,16 @@ class ClassifierEmbedder(TextEmbedder):
         """Embed some of the chunks of checked texts, in their order, and add the outputs to ``embedded``."""
         model = self.model
         config = model.config
+        settings = self.chunk_settings(pairs)
 
-        def pool_states(
-            states: torch.Tensor, mask: torch.Tensor, first_pooled: int
-        ) -> tuple[torch.Tensor, torch.Tensor]:
-            output = model.read_states(states, mask, first_pooled)
+        def pool_states(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(states, mask, settings.first_pooled)
             return output.retrieval_embeddings, output.logits
 
         groups = embed_chunks(
             model=model,
             name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
-            settings=self._chunk_settings(pairs),
+            settings=settings,
             texts=texts,
             chunks=chunks,
             options=replace(self.options, long_documents=self.long_documents),
@@ -141,10 +118,6 @@ class ClassifierEmbedder(TextEmbedder):
         for group, (embeddings, logits) in groups:
             embedded.add(group, embeddings.numpy(), logits.numpy())
 
-    def chunk_settings(self) -> ChunkSettings:
-        """The settings of the chunks of single texts."""
-        return self._chunk_settings([])
-
     def most_tokens(self, is_paired: bool) -> int | None:
         """The most tokens that are read of a text; None: all of them."""
         if is_paired or self.long_documents in SINGLE_CHUNK:
@@ -152,12 +125,6 @@ class ClassifierEmbedder(TextEmbedder):
         if self.options.max_passages is None:
             return None
         return self.options.max_passages * self.max_length
-
-    def _embed_all(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
-        """Embed all chunks of checked texts, and combine those of each text."""
-        embedded = self.nothing_embedded(len(texts))
-        self.embed_part(texts, pairs, chunks, embedded)
-        return embedded.all()
 
     def _checked(
         self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
@@ -176,7 +143,7 @@ class ClassifierEmbedder(TextEmbedder):
         self.model.eval()
         return texts, pairs
 
-    def _chunk_settings(self, pairs: Sequence[str | None]) -> ChunkSettings:
+    def chunk_settings(self, pairs: Sequence[str | None] = ()) -> ChunkSettings:
         """The settings of the chunks of texts, or of pairs of texts."""
         return ChunkSettings.of(
             self.tokenizer,
@@ -192,8 +159,9 @@ class ClassifierEmbedder(TextEmbedder):
         length = config_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
         return min(length, LONGEST_INPUT)
 
-    def _chunks(self, texts: list[str], pairs: list[str | None], settings: ChunkSettings) -> Iterator[Chunk]:
+    def _chunks(self, texts: list[str], pairs: list[str | None]) -> Iterator[Chunk]:
         """The chunks of texts, or of pairs of texts."""
+        settings = self.chunk_settings(pairs)
         max_passages = self.options.max_passages
         strategy = self.long_documents
         if all(pair is None for pair in pairs):

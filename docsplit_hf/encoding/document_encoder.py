@@ -14,7 +14,7 @@ from ..arrays.passages import Passages
 from ..reading.text_warnings import warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
 from ..storage.atomic_replacement import read_one_save
-from .backends.registry import BackendOptions, Precision, precision_settings, use_backend
+from .backends.precision import INT8, Precision, check_precision_options, precision_settings, use_precision
 from .backends.torch_backend import BFloat16
 from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
 from .checkpoints.fingerprint import encoder_fingerprint
@@ -22,11 +22,10 @@ from .checkpoints.prompts import choose_prompt
 from .checkpoints.sentence_transformers_files import load_projection
 from .chunk_outputs import ChunkAverages, PassagesOfTexts
 from .chunking import (
-    SEVERAL_VECTORS,
+    PASSAGES,
     SINGLE_VECTOR,
     Chunk,
     ChunkSettings,
-    SeveralVectors,
     SingleVector,
     check_strategy,
     read_chunks,
@@ -102,7 +101,6 @@ class DocumentEncoder:
         packing: str = "auto",
         prompt: str | None = None,
         prompt_name: str | None = None,
-        backend: str | None = None,
         precision: Precision = "float32",
         calibration_texts: Sequence[str] | None = None,
         compile: bool = False,
@@ -118,22 +116,20 @@ class DocumentEncoder:
             name: A model on the Hub or a folder. None: the checkpoint that ships, ``"docsplit-small-en"``.
             pooling: Overrides the checkpoint's.
             max_length: Overrides the checkpoint's.
-            device: Where to run. None: a GPU if there is one; with ``backend="openvino"`` the CPU.
+            device: Where to run. None: a GPU if there is one; in int8 the CPU.
             dtype: Type of the weights in memory, whatever type they were saved in.
             revision: The branch, tag or commit on the Hub.
             packing: As for the class.
             prompt: The text before each text, ``""`` for none. None: one of the checkpoint's prompts.
             prompt_name: The name of one of the checkpoint's prompts, such as ``"query"``. None: the one for
                 classification, or else its default prompt, or none; the choice is logged.
-            backend: Library that runs the encoder: ``"torch"``, or on a CPU ``"openvino"`` (the extra ``openvino``),
-                compiled from the current weights and cached on this machine. None: torch, unless only the other one
-                has the precision.
-            precision: ``"float32"``; ``"bfloat16"``, with torch the same as ``bf16=True`` in each call; or ``"int8"``,
-                with OpenVINO only: the fastest, with slightly different embeddings. The first time it takes about a
-                minute, and the cosine to float32 is logged.
+            precision: ``"float32"``; ``"bfloat16"``, the same as ``bf16=True`` in each call; or ``"int8"``, on a CPU by
+                OpenVINO (the extra ``openvino``), compiled from the current weights and cached on this machine: the
+                fastest, with slightly different embeddings. The first time it takes about a minute, and the cosine to
+                float32 is logged.
             calibration_texts: Some hundred texts like those to be embedded, on which int8 measures the ranges of
                 numbers. None: the documentation of installed packages, which is English.
-            compile: Whether to compile each layer of the encoder, at the first batch, with torch only. It pays for many
+            compile: Whether to compile each layer of the encoder, at the first batch, but for int8. It pays for many
                 texts on a GPU, where it takes 2 to 12 seconds; on a CPU it takes minutes. Embeddings are equal up to
                 rounding.
 
@@ -141,23 +137,23 @@ class DocumentEncoder:
             The encoder.
 
         Raises:
-            ValueError: If ``compile`` is given with another backend or for an encoder without layers of transformers'
+            ValueError: If ``compile`` is given for int8 or for an encoder without layers of transformers'
                 kind, the checkpoint has no prompt of that name, unsupported modules after its pooling, or code of its
                 own (``trust_remote_code``), the file of its dense layers is a pickle of more than tensors, or OpenVINO
                 cannot run the encoder or gives other embeddings.
             ImportError: If the extra ``openvino`` is not installed.
             OSError: If there is no model of that name.
         """
-        backend_options = BackendOptions(backend, precision, calibration_texts)
-        if compile and backend_options.name != "torch":
-            raise ValueError(f"compile=True is for backend='torch', and {backend_options.name!r} compiles by itself.")
+        check_precision_options(precision, calibration_texts)
+        if compile and precision == INT8:
+            raise ValueError("compile=True is for torch, and precision='int8' is compiled by OpenVINO: leave it out.")
         (checkpoint, model, tokenizer, projection, chosen_prompt), _ = read_one_save(
             find_checkpoint(name), lambda place: _load_parts(str(place), revision, dtype, prompt, prompt_name)
         )
         if pooling is None and checkpoint.pooling is None:
             logger.warning("%s states no pooling: taking the first token ('cls').", checkpoint.path)
         if device is None:
-            is_accelerated = backend_options.uses_accelerator and torch.accelerator.is_available()
+            is_accelerated = precision != INT8 and torch.accelerator.is_available()
             device = torch.accelerator.current_accelerator() if is_accelerated else "cpu"
         encoder = cls(
             model.to(device),
@@ -169,7 +165,7 @@ class DocumentEncoder:
             include_prompt=checkpoint.include_prompt,
             projection=projection,
         )
-        use_backend(model, encoder.tokenizer, encoder.pooling, backend_options)
+        use_precision(model, encoder.tokenizer, encoder.pooling, precision, calibration_texts)
         if compile:
             compile_layers(model)
         return encoder
@@ -234,7 +230,7 @@ class DocumentEncoder:
             bf16: Whether torch computes in bfloat16 (autocast); ``"auto"``: if the hardware has it. The cosine to the
                 float32 embedding stays above 0.9999. None: the ``precision`` that the encoder was loaded with.
             truncate_dim: Number of leading dimensions to return, for encoders that were trained for it
-                (``matryoshka_dims``). None: all.
+                (Matryoshka). None: all.
             max_passages: The most passages to read of a text, with ``"average"`` and ``"whole"``; the part that is not
                 read is logged. None: all.
 
@@ -268,7 +264,6 @@ class DocumentEncoder:
         batch_size: int | None = None,
         show_progress: bool = True,
         normalize: bool = True,
-        long_documents: SeveralVectors = "passages",
         passage_length: int | None = None,
         max_tokens_per_batch: int | None = None,
         bf16: BFloat16 = None,
@@ -282,14 +277,9 @@ class DocumentEncoder:
             batch_size: The most passages in one forward pass. None: as many as ``max_tokens_per_batch`` allows.
             show_progress: Whether to show a progress bar.
             normalize: Whether to scale embeddings to norm 1.
-            long_documents: ``"passages"``: each passage is read separately. ``"late"``: late chunking (Günther et al.
-                2024); as much as fits into ``max_length`` is read together, and the states of each passage's tokens
-                are averaged. It is for encoders with mean pooling and many positions.
-            passage_length: The longest passage in tokens, special tokens included. None: ``max_length``, and 256 with
-                ``"late"``.
+            passage_length: The longest passage in tokens, special tokens included. None: ``max_length``.
             max_tokens_per_batch, bf16, truncate_dim: As for ``encode``.
-            max_passages: The most passages to read of a text; with ``"late"``, the most chunks of ``max_length``
-                tokens. None: all.
+            max_passages: The most passages to read of a text. None: all.
 
         Returns:
             ``Passages``, with ``embeddings``, float32 ``(P, D)``; ``counts``, int64 ``(N,)``, passages per text, at
@@ -297,7 +287,7 @@ class DocumentEncoder:
 
         Raises:
             TypeError: If ``texts`` is not a list of strings.
-            ValueError: If there is no such strategy, a length is out of range, or the model gives NaN or infinity.
+            ValueError: If a length is out of range, or the model gives NaN or infinity.
 
         Example:
 
@@ -307,15 +297,12 @@ class DocumentEncoder:
             ((3, 384), [2, 1], [120, 149])
         """
         check_texts(texts)
-        check_strategy(long_documents, SEVERAL_VECTORS)
-        if long_documents == "late" and self.pooling != "mean":
-            raise ValueError(f"Late chunking is for mean pooling, and this is {self.pooling!r}: use 'passages'.")
         size = self._embedding_size(truncate_dim)
         options = EmbeddingOptions(
             max_tokens_per_batch=max_tokens_per_batch,
             batch_size=batch_size,
             bf16=bf16,
-            long_documents=long_documents,
+            long_documents=PASSAGES,
             max_passages=max_passages,
             show_progress=show_progress,
         )
@@ -345,8 +332,8 @@ class DocumentEncoder:
         settings = self.chunk_settings
         warn_of_unfamiliar_texts(texts, self.tokenizer)
 
-        def pool_states(states: torch.Tensor, mask: torch.Tensor, first_pooled: int) -> tuple[torch.Tensor]:
-            pooled = pool(states, mask, self.pooling, first_pooled)
+        def pool_states(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor]:
+            pooled = pool(states, mask, self.pooling, settings.first_pooled)
             if self.projection is not None:
                 pooled = self.projection(pooled.float())
             return (pooled,)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -41,7 +40,7 @@ PACKED_GROUP_MARGIN = 2**12
 # Batches that are started before the outputs of an earlier one are read, so that a GPU always has the next one.
 RUNNING_BATCHES = {"cuda": 2}
 
-PoolStates = Callable[[torch.Tensor, torch.Tensor, int], Sequence[torch.Tensor]]
+PoolStates = Callable[[torch.Tensor, torch.Tensor], Sequence[torch.Tensor]]
 
 
 def embed_chunks(
@@ -66,11 +65,11 @@ def embed_chunks(
         chunks: The chunks, in the order of their texts.
         options: Options of the call; ``long_documents`` is the strategy that made the chunks.
         sizes: The number of dimensions of each output of ``pool_states``.
-        pool_states: Computes the outputs, ``(rows, size)`` each, from the states ``(rows, L, H)``, with a row for each
-            embedding, their mask ``(rows, L)``, and the first token of each row that is pooled.
+        pool_states: Computes the outputs, ``(rows, size)`` each, from the states ``(rows, L, H)`` and their
+            mask ``(rows, L)``.
 
     Yields:
-        A group of chunks and its outputs, float32 ``(rows, size)`` each, on the CPU.
+        A group of chunks and its outputs, float32 ``(chunks, size)`` each, on the CPU.
     """
     encoder = model.base_model
     device = encoder.device
@@ -104,8 +103,8 @@ def embed_chunks(
         batch = running_batch.batch
         for output, values in zip(group.outputs, running_batch.outputs, strict=True):
             if running_batch.is_finite is None or not running_batch.is_finite:
-                refuse_non_finite(values, group.owners[batch.rows], texts, model, name)
-            output.numpy()[batch.rows] = values.numpy()  # torch would start its threads for a copy
+                refuse_non_finite(values, [group.chunks[number].text for number in batch.numbers], texts, model, name)
+            output.numpy()[batch.numbers] = values.numpy()  # torch would start its threads for a copy
         group.unfinished -= 1
         progress.update(len(batch.numbers))
 
@@ -115,7 +114,7 @@ def embed_chunks(
             begun.append(group)
             with inference_mode(device, in_bf16):
                 for batch in group.batches:
-                    running.append(_run_batch(encoder, group, batch, settings.first_pooled, pool_states))
+                    running.append(_run_batch(encoder, group, batch, pool_states))
                     if len(running) > most_running:
                         finish_first()
             while begun and not begun[0].unfinished:
@@ -130,8 +129,7 @@ def embed_chunks(
 class _Batch(NamedTuple):
     """Chunks that are run together."""
 
-    numbers: list[int]  # of the chunks in the group
-    rows: np.ndarray  # int64 (r,): the rows of the chunks in the group's outputs
+    numbers: list[int]  # of the chunks in the group, and of their rows in its outputs
     token_count: int
     inputs: dict[str, torch.Tensor]  # the encoder's, int64 (B, L) each, on the CPU
 
@@ -143,8 +141,7 @@ class _Group:
     chunks: list[Chunk]
     total: int  # chunks of all texts; an estimate until the last group
     batches: list[_Batch]
-    owners: np.ndarray  # int64 (rows,): the number of each row's text
-    outputs: list[torch.Tensor]  # float32 (rows, size) each, on the CPU
+    outputs: list[torch.Tensor]  # float32 (chunks, size) each, on the CPU
     unfinished: int  # batches whose outputs are not in ``outputs`` yet
 
 
@@ -177,7 +174,6 @@ def _groups(
         group_tokens = max(max_tokens, PACKED_TOKENS_PER_BATCH) - PACKED_GROUP_MARGIN
     for group, total in grouped(chunks, texts, group_tokens):
         lengths = np.array([len(chunk.input_ids) for chunk in group])
-        counts = np.array([chunk.embedding_count for chunk in group])
         batches = []
         for numbers, inputs in inference_batches(
             _model_inputs(encoder, group),
@@ -187,13 +183,12 @@ def _groups(
             max_rows=options.batch_size,
             packed=packed,
         ):
-            batches.append(_Batch(numbers, _rows_of(numbers, counts), int(lengths[numbers].sum()), inputs))
+            batches.append(_Batch(numbers, int(lengths[numbers].sum()), inputs))
         yield _Group(
             chunks=group,
             total=total,
             batches=batches,
-            owners=np.repeat([chunk.text for chunk in group], counts),
-            outputs=[torch.empty(counts.sum(), size) for size in sizes],
+            outputs=[torch.empty(len(group), size) for size in sizes],
             unfinished=len(batches),
         )
 
@@ -214,29 +209,18 @@ def tokens_per_batch(encoder: nn.Module, packed: bool) -> int:
     return tokens
 
 
-def _rows_of(numbers: list[int], counts: np.ndarray) -> np.ndarray:
-    """The rows, int64 ``(r,)``, of some chunks in the outputs; ``counts`` ``(n,)``: the rows of each chunk."""
-    first_rows = counts.cumsum() - counts
-    own = counts[numbers]
-    own_first = own.cumsum() - own
-    return np.repeat(first_rows[numbers] - own_first, own) + np.arange(own.sum())
-
-
 def _run_batch(
     encoder: nn.Module,
     group: _Group,
     batch: _Batch,
-    first_pooled: int,
     pool_states: PoolStates,
 ) -> _RunningBatch:
     """Start a batch, and the copy of its outputs to the CPU. A GPU of CUDA computes it later."""
     device = encoder.device
     is_cuda = device.type == "cuda"
     inputs = {name: tensor.to(device, non_blocking=is_cuda) for name, tensor in batch.inputs.items()}
-    chunks = [group.chunks[number] for number in batch.numbers]
     states = run_encoder(encoder, token_count=batch.token_count, **inputs).last_hidden_state
-    part_states, mask, first_pooled = _states_of_parts(states, inputs["attention_mask"], chunks, first_pooled)
-    pooled = pool_states(part_states, mask, first_pooled)
+    pooled = pool_states(states, inputs["attention_mask"])
     values = [output.float() for output in pooled]
     outputs = [output.to("cpu", non_blocking=is_cuda) for output in values]
     if not is_cuda:
@@ -349,23 +333,3 @@ def refuse_non_finite(
         reason = f"Its weights are broken, in {damaged}: train it again, or use another checkpoint"
     text = texts[number][:80] + "..." if len(texts[number]) > 80 else texts[number]
     raise ValueError(f"{name} gives NaN or infinity for text {number} of {len(texts)}, {text!r}. {reason}.")
-
-
-def _states_of_parts(
-    states: torch.Tensor, attention_mask: torch.Tensor, chunks: Sequence[Chunk], first_pooled: int
-) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Cut out the states of each part of a chunk that gets its own embedding.
-
-    Returns the states ``(rows, L, H)``, their mask ``(rows, L)``, and the first token of each row that is pooled.
-    """
-    if all(chunk.parts is None for chunk in chunks):
-        return states, attention_mask, first_pooled
-    rows = []
-    for row, chunk in zip(states, chunks, strict=True):
-        if chunk.parts is None:
-            length = len(chunk.input_ids)
-            rows.append(row[min(first_pooled, length - 1) : length])
-        else:
-            rows += [row[start:end] for start, end in chunk.parts[:, :2].tolist()]
-    masks = [torch.ones(len(row), dtype=attention_mask.dtype, device=states.device) for row in rows]
-    return pad_sequence(rows, True), pad_sequence(masks, True), 0

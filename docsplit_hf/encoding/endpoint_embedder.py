@@ -10,7 +10,6 @@ import numpy as np
 from ..arrays.passages import Predictions
 from ..arrays.probe import PROBE_TEXTS
 from .backends.endpoint import EndpointClassifier
-from .backends.registry import BackendOptions
 from .embedding_options import EmbeddingOptions
 from .text_embedder import TextEmbedder
 
@@ -39,10 +38,12 @@ class EndpointEmbedder(TextEmbedder):
         """None: it is unknown."""
         return None
 
-    def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
-        """Refuse a backend; packing has no effect."""
-        if options != BackendOptions():
-            raise ValueError("backend, precision and calibration_texts have no effect on an endpoint: leave them out.")
+    def use_precision(
+        self, precision: str | None, calibration_texts: Sequence[str] | None = None, packing: str | None = None
+    ) -> None:
+        """Refuse a precision; packing has no effect."""
+        if precision is not None or calibration_texts is not None:
+            raise ValueError("precision and calibration_texts have no effect on an endpoint: leave them out.")
 
     def check(self) -> None:
         """Refuse options and settings that have no effect on the endpoint."""

@@ -45,11 +45,12 @@ class ReadingTime(NamedTuple):
         with unlogged():
             beginnings.embed(sample[-1:])  # the first forward of a process takes longer
             start = clock()
-            cut = beginnings.cut(sample)
-            beginnings.embed_cut(cut)
+            pairs: list[str | None] = [None] * len(sample)
+            chunks = list(beginnings.chunks(sample, pairs))
+            beginnings.embed_chunks_of(sample, pairs, chunks)
             seconds = clock() - start
-        read = sum(cut.token_counts)
-        characters = sum(chunk.end * chunk.read_fraction for chunk in cut.chunks)
+        read = sum(len(chunk.input_ids) for chunk in chunks)
+        characters = sum(chunk.end * chunk.read_fraction for chunk in chunks)
         tokens = lengths * read / max(characters, 1)
         return cls(
             texts=len(texts),

@@ -11,7 +11,6 @@ import numpy as np
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..arrays.passages import Predictions
-from .backends.registry import BackendOptions
 from .embedding_options import EmbeddingOptions
 
 
@@ -35,8 +34,10 @@ class TextEmbedder(ABC):
         """The longest input in tokens; None if it is unknown."""
 
     @abstractmethod
-    def use_backend(self, options: BackendOptions, packing: str | None = None) -> None:
-        """Choose the backend of the encoder, and whether it runs without padding; None: unchanged."""
+    def use_precision(
+        self, precision: str | None, calibration_texts: Sequence[str] | None = None, packing: str | None = None
+    ) -> None:
+        """Choose what the encoder computes in, and whether it runs without padding; None: unchanged."""
 
     @abstractmethod
     def check(self) -> None:

@@ -78,7 +78,7 @@ class Evaluation:
 Measure = Callable[[Evaluation, Settings, int], dict[str, float]]
 
 
-class Measurement(NamedTuple):
+class PlannedMeasurement(NamedTuple):
     """A planned measurement, the result of which is one record."""
 
     protocol: str
@@ -91,7 +91,7 @@ class Measurement(NamedTuple):
         return self.measure(evaluation, self.settings, self.seed)
 
 
-Plan = tuple[list[Measurement], list[str]]  # measurements, and a line for each one that is impossible
+Plan = tuple[list[PlannedMeasurement], list[str]]  # measurements, and a line for each one that is impossible
 
 
 class Experiment(NamedTuple):
@@ -103,12 +103,12 @@ class Experiment(NamedTuple):
     # Returns what kind of encoder it needs for a system that it does not accept, otherwise None. None: it accepts all.
     refuses: Callable[[System], str | None] | None = None
     # Plans measurements in addition to the planned ones.
-    beside: Callable[[System, list[Measurement]], list[Measurement]] | None = None
+    beside: Callable[[System, list[PlannedMeasurement]], list[PlannedMeasurement]] | None = None
 
 
 def once_per_seed(protocol: str, chosen: Settings, settings: EvaluationSettings, measure: Measure) -> Plan:
     """Plan the same measurement with each seed."""
-    measurements = [Measurement(protocol, chosen, seed, measure) for seed in settings.seeds_of(settings.seeds)]
+    measurements = [PlannedMeasurement(protocol, chosen, seed, measure) for seed in settings.seeds_of(settings.seeds)]
     return measurements, []
 
 
@@ -133,7 +133,7 @@ def plan(
     experiments: Mapping[str, Experiment], system: System, task: EvaluationTask, settings: EvaluationSettings
 ) -> Plan:
     """Plan the measurements of a system on a task, without duplicates; explain each protocol that is left out."""
-    measurements: list[Measurement] = []
+    measurements: list[PlannedMeasurement] = []
     left_out: list[str] = []
     for name, experiment in experiments.items():
         if experiment.tasks is not None and not isinstance(task, experiment.tasks):

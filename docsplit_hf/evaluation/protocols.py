@@ -31,8 +31,8 @@ from .experiment import (
     EvaluationSettings,
     Experiment,
     Measure,
-    Measurement,
     Plan,
+    PlannedMeasurement,
     once_per_seed,
     sentence_settings,
 )
@@ -220,7 +220,7 @@ PROBES: Mapping[str, Probe] = {"logistic": logistic_predictions}
 BESIDE_PROBES: Mapping[str, Probe] = {FITTED: fitted_predictions, LARGEST_CLASS: largest_class_predictions}
 
 
-def beside_probes(protocol: str, system: System, planned: list[Measurement]) -> list[Measurement]:
+def beside_probes(protocol: str, system: System, planned: list[PlannedMeasurement]) -> list[PlannedMeasurement]:
     """Plan the same measurements with an additional probe: the ensemble for encoders, the largest class for TF-IDF."""
     additional = {EncoderSystem: FITTED, TfidfSystem: LARGEST_CLASS}.get(type(system))
     if additional is None:
@@ -287,12 +287,12 @@ def _plan_curve(measure: Measure, task: ClassificationTask, settings: Evaluation
 
 def _at_shots(
     measure: Measure, shots: int, task: ClassificationTask, settings: EvaluationSettings
-) -> list[Measurement]:
+) -> list[PlannedMeasurement]:
     """Plan the repeats with a number of training examples per class."""
     chosen = {"shots": shots, "probe": settings.few_shot_probe, "max_length": settings.max_length}
     if shots * len(np.unique(task.train_labels)) >= FEWEST_TO_HOLD_OUT:
         chosen |= held_out_settings(task)
-    return [Measurement("few_shot", chosen, seed, measure) for seed in settings.seeds_of(settings.repeats)]
+    return [PlannedMeasurement("few_shot", chosen, seed, measure) for seed in settings.seeds_of(settings.repeats)]
 
 
 def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:

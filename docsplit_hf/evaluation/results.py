@@ -134,7 +134,7 @@ def format_results(runs: Sequence[Run], tasks: Mapping[str, TaskDescription], re
     )
 
 
-def describe_run(arguments: Sequence[str]) -> Run:
+def describe_command(arguments: Sequence[str]) -> Run:
     """Describe a run by its ``sys.argv``."""
     import torch
 

@@ -12,7 +12,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ..encoding.backends.endpoint import split_name
-from .experiment import Evaluation, EvaluationSettings, Experiment, Measurement, check_protocols, plan
+from .experiment import Evaluation, EvaluationSettings, Experiment, PlannedMeasurement, check_protocols, plan
 from .protocols import FITTED, HALF_DOCUMENTS, LARGEST_CLASS, beside_probes, probe_protocols
 from .results import Record, ResultStore, TaskDescription
 from .systems import System
@@ -108,7 +108,7 @@ def _shown(name: str, is_whole: bool) -> str:
     return shown + "".join(f"#{option}={value}" for option, value in options.items())
 
 
-def _name_in_records(system: System, measurement: Measurement) -> str:
+def _name_in_records(system: System, measurement: PlannedMeasurement) -> str:
     """The name of a system in records and tables, which depends on the probe."""
     probe = measurement.settings.get("probe")
     if probe == FITTED:
@@ -116,7 +116,7 @@ def _name_in_records(system: System, measurement: Measurement) -> str:
     return LARGEST_CLASS if probe == LARGEST_CLASS else system.name
 
 
-def _measured_once(evaluation: Evaluation, measurement: Measurement, store: ResultStore) -> Record:
+def _measured_once(evaluation: Evaluation, measurement: PlannedMeasurement, store: ResultStore) -> Record:
     """Return the stored record of a measurement, or measure and store it."""
     system = evaluation.system
     task = evaluation.task

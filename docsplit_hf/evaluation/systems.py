@@ -24,9 +24,9 @@ from ..storage.inside_folder import write_file
 logger = logging.getLogger(__name__)
 
 Features = np.ndarray | sparse.csr_matrix  # (N, D)
-Arrays = dict[str, np.ndarray]
 
 VERSION = 2  # raise it when the same options of an encoder give other embeddings
+NAME = "embeddings"  # of the array in a file
 CHUNK = 256  # texts in a file of embeddings; a killed run loses at most this many embeddings
 # Words of two or more characters, as in scikit-learn, and single Chinese or Japanese characters: these scripts have no
 # spaces between words, and pairs of characters are nearly as good as words.
@@ -66,7 +66,7 @@ class EncoderWithOptions:
         return self.encoder.encode(texts, show_progress=show_progress, **self.options)
 
 
-def load_encoder(
+def load_text_encoder(
     name: str, max_length: int | None = None, bf16: bool = False, long_documents: str = "first"
 ) -> TextEncoder:
     """Load an encoder by its name on a command line; for endpoints, the other arguments are ignored, which is logged.
@@ -121,53 +121,33 @@ def cached_embeddings(
         on_done: Called with the number of texts after each file.
     """
 
-    def embed(part: Sequence[str]) -> Arrays:
-        return {"embeddings": encoder.encode(part, show_progress=False)}
-
-    chunks = [chunk["embeddings"] for chunk in cached_arrays(encoder, texts, folder, on_done, embed)]
-    return np.concatenate(chunks) if chunks else encoder.encode([], show_progress=False)
-
-
-def cached_arrays(
-    encoder: TextEncoder,
-    texts: Sequence[str],
-    folder: str | Path | None,
-    on_done: Callable[[int], Any] | None,
-    embed: Callable[[Sequence[str]], Arrays],
-) -> list[Arrays]:
-    """Compute or read the arrays of ``embed`` for each chunk of texts; other arguments as for ``cached_embeddings``.
-
-    The arrays are ``"embeddings"`` and, if texts have several, ``"counts"``: the number of embeddings of each text.
-    """
     check_texts(texts)
     fingerprint = encoder.fingerprint
-    chunks: list[Arrays] = []
+    chunks: list[np.ndarray] = []
     cached = 0
     with sum_up_warnings():
         for start in range(0, len(texts), CHUNK):
             part = texts[start : start + CHUNK]
             path = None if folder is None else Path(folder, f"{_chunk_key(fingerprint, part)}.safetensors")
-            arrays = None if path is None else _read(path, len(part))
-            if arrays is None:
-                arrays = embed(part)
-                _check(encoder, arrays, part, start)
+            embeddings = None if path is None else _read(path, len(part))
+            if embeddings is None:
+                embeddings = encoder.encode(part, show_progress=False)
+                _check(encoder, embeddings, part, start)
                 if path is not None:
-                    _write(path, arrays)
+                    _write(path, embeddings)
             else:
                 cached += len(part)
-            chunks.append(arrays)
-            first_dimensions = chunks[0]["embeddings"].shape[1]
-            dimensions = arrays["embeddings"].shape[1]
-            if dimensions != first_dimensions:
+            chunks.append(embeddings)
+            if embeddings.shape[1] != chunks[0].shape[1]:
                 raise ValueError(
-                    f"{encoder!r} gives {dimensions} dimensions after {first_dimensions}: delete the embeddings in "
-                    f"{folder}."
+                    f"{encoder!r} gives {embeddings.shape[1]} dimensions after {chunks[0].shape[1]}: delete the "
+                    f"embeddings in {folder}."
                 )
             if on_done is not None:
                 on_done(len(part))
     if folder is not None and texts:
         logger.info("%d of %d embeddings of %r come from %s.", cached, len(texts), encoder, folder)
-    return chunks
+    return np.concatenate(chunks) if chunks else encoder.encode([], show_progress=False)
 
 
 def _chunk_key(fingerprint: str, texts: Sequence[str]) -> str:
@@ -176,14 +156,11 @@ def _chunk_key(fingerprint: str, texts: Sequence[str]) -> str:
     return sha256_of_parts([fingerprint.encode(), *(len(data).to_bytes(8, "big") + data for data in contents)])
 
 
-def _check(encoder: TextEncoder, arrays: Arrays, texts: Sequence[str], start: int) -> None:
+def _check(encoder: TextEncoder, embeddings: np.ndarray, texts: Sequence[str], start: int) -> None:
     """Refuse a wrong number of embeddings, NaN and infinity; ``start``: the number of the first text."""
-    rows = _rows(arrays)
-    if rows != len(texts):
-        raise ValueError(f"{encoder!r} gives {rows} embeddings for {len(texts)} texts.")
-    text_of_embedding = np.repeat(np.arange(rows), arrays.get("counts", 1))
-    is_broken = ~np.isfinite(arrays["embeddings"]).all(1)
-    broken = np.unique(text_of_embedding[is_broken])
+    if len(embeddings) != len(texts):
+        raise ValueError(f"{encoder!r} gives {len(embeddings)} embeddings for {len(texts)} texts.")
+    broken = np.flatnonzero(~np.isfinite(embeddings).all(1))
     if len(broken):
         text = texts[broken[0]]
         raise ValueError(
@@ -193,38 +170,31 @@ def _check(encoder: TextEncoder, arrays: Arrays, texts: Sequence[str], start: in
         )
 
 
-def _rows(arrays: Arrays) -> int:
-    """The number of texts."""
-    return len(arrays.get("counts", arrays["embeddings"]))
+def _checksum(embeddings: np.ndarray) -> str:
+    """The SHA-256 of the embeddings in a file."""
+    return sha256_of_parts([np.ascontiguousarray(embeddings)])
 
 
-def _checksum(arrays: Arrays) -> str:
-    """The SHA-256 of the arrays in a file."""
-    others = sorted(name for name in arrays if name != "embeddings")
-    return sha256_of_parts(np.ascontiguousarray(arrays[name]) for name in ["embeddings", *others])
-
-
-def _write(path: Path, arrays: Arrays) -> None:
-    """Write arrays with their checksum."""
+def _write(path: Path, embeddings: np.ndarray) -> None:
+    """Write embeddings with their checksum."""
     from safetensors.numpy import save
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    write_file(path, save(whole, {"sha256": _checksum(arrays)}))
+    write_file(path, save({NAME: np.ascontiguousarray(embeddings)}, {"sha256": _checksum(embeddings)}))
 
 
-def _read(path: Path, number: int) -> Arrays | None:
-    """Read the arrays of ``number`` texts; None if the file does not exist or is damaged."""
+def _read(path: Path, number: int) -> np.ndarray | None:
+    """Read the embeddings of ``number`` texts; None if the file does not exist or is damaged."""
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
         return None
     try:
         with safe_open(path, "np") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            embeddings = file.get_tensor(NAME)
             stated = (file.metadata() or {}).get("sha256")
-        if _rows(arrays) == number and stated == _checksum(arrays):
-            return arrays
+        if len(embeddings) == number and stated == _checksum(embeddings):
+            return embeddings
         damage = "checksum mismatch"
     except SafetensorError as error:
         damage = str(error)
@@ -316,7 +286,7 @@ def load_system(
     """Load a system by its name on a command line.
 
     Args:
-        name: ``"tfidf"``, or an encoder as for ``load_encoder``: a folder, a model on the Hub, or
+        name: ``"tfidf"``, or an encoder as for ``load_text_encoder``: a folder, a model on the Hub, or
             ``"https://HOST/v1#MODEL"``. ``#name=DocSplit`` at its end sets its name in tables.
         cache_folder: The folder for embeddings. None: they are not cached.
         max_length: Longest input of an encoder in tokens. None: its own.
@@ -342,7 +312,7 @@ def load_system(
         raise ValueError(f"There is no system {base!r}. Did you mean {near[0]!r}?")
     without_name = "#".join(part for part in name.split("#") if part.partition("=")[0].strip() != "name")
     try:
-        encoder = load_encoder(without_name, max_length, bf16, long_documents)
+        encoder = load_text_encoder(without_name, max_length, bf16, long_documents)
     except OSError as error:
         known = f"{', '.join(word_counts)}, a folder, a model on the Hub or 'https://HOST/v1#MODEL' for an endpoint"
         raise OSError(f"{error} A system is {known}.") from error

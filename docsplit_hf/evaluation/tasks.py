@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from ..fitting.label_tree import Hierarchy, LabelTree, label_paths, label_tree
 from ..reading.files.finding import find_files
 from ..reading.holding_out import groups_to_hold_out, hold_out_of_each_class
 from ..reading.labeled_examples import load_labeled_examples
-from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of
 from ..reading.load_documents import load_documents
 from ..reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ..reading.source import find_columns, find_splits, find_text_files, is_pattern, kind_of, refuse_missing_file
@@ -233,49 +233,37 @@ def classification_task(
     label_names = label_names_of(splits["train"])
     train_rows, test_rows = _train_and_test(splits, name, seed)
 
-    def load(split: str, rows: Dataset) -> _Split:
+    def load(split: str, rows: Dataset) -> tuple[list[str], np.ndarray, list[str] | None]:
         labels = label_array(rows, label_names, multi_label=False)
         drawn = draw(len(rows), limits[split], seed, labels if split == "train" else None)
         return _usable(name, split, rows.select(drawn), labels[drawn], prepare)
 
-    train = load("train", train_rows)
-    test = load("test", test_rows)
+    train_texts, train_labels, train_pairs = load("train", train_rows)
+    test_texts, test_labels, test_pairs = load("test", test_rows)
     return ClassificationTask(
         name,
-        train_texts=train.texts,
-        train_labels=train.labels,
-        test_texts=test.texts,
-        test_labels=test.labels,
+        train_texts=train_texts,
+        train_labels=train_labels,
+        test_texts=test_texts,
+        test_labels=test_labels,
         label_names=label_names,
-        train_pairs=train.pairs,
-        test_pairs=test.pairs,
+        train_pairs=train_pairs,
+        test_pairs=test_pairs,
         language=language,
     )
 
 
-class _Split(NamedTuple):
-    """The texts of a split of a task, with their labels ``(N,)`` and second texts."""
-
-    texts: list[str]
-    labels: np.ndarray
-    pairs: list[str] | None
-
-
 def _usable(
     name: str, split: str, rows: Dataset, labels: np.ndarray, prepare: Callable[[list[str]], list[str]] | None
-) -> _Split:
-    """Texts, labels and pairs of rows, without empty texts, which are counted in the log."""
+) -> tuple[list[str], np.ndarray, list[str] | None]:
+    """Texts, labels ``(N,)`` and second texts of rows, without empty texts, which are counted in the log."""
     texts, pairs = texts_of(rows)
     if prepare is not None:
         texts = prepare(texts)
     kept = [row for row, text in enumerate(texts) if text.strip()]
     if len(kept) < len(texts):
         logger.warning(f"{name}: {len(texts) - len(kept)} of {len(texts)} texts of {split} are empty: dropped.")
-    return _Split(
-        texts=[texts[row] for row in kept],
-        labels=labels[kept],
-        pairs=None if pairs is None else [pairs[row] for row in kept],
-    )
+    return [texts[row] for row in kept], labels[kept], None if pairs is None else [pairs[row] for row in kept]
 
 
 def draw(count: int, most: int | None, seed: int, labels: np.ndarray | None = None) -> np.ndarray:
@@ -313,7 +301,7 @@ def _has_labels(path: Path, csv_separator: str | None, encoding: str | None) -> 
 def _train_and_test(splits: DatasetDict, name: str, seed: int) -> tuple[Dataset, Dataset]:
     """Choose training and test examples; without a test set, training examples are held out."""
     train = splits["train"]
-    if is_multi_label(train):
+    if has_several_labels(train):
         raise ValueError(f"{name} has several labels per text, and only tasks with one label can be evaluated.")
     if {"test", "validation"} <= set(splits):
         logger.info(f"{name}: the {len(splits['validation'])} examples for validation are not used.")

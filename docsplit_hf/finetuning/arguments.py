@@ -11,9 +11,8 @@ from ..classifier.datastore_checks import check_problem_type
 from ..encoding.embedders import make_embedder
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoding.portable.run_encoder import check_max_length
-from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of
+from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of
 from ..training.arguments import ShareableTrainingArguments, check_processes, check_vocabulary, check_weights
-from .triplets import TRIPLET_CHOICES
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -28,8 +27,6 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
         triplet_weight: Beta of equation 4, from 0 to below 1: the loss is (1 - beta) x cross entropy + beta x triplet
             loss. The default is that of the paper, 0.5. 0 trains only the classifier.
         triplet_margin: Mu of equation 4, a squared L2 distance. The paper does not give its value.
-        triplet_choice: How the positive and the negative are chosen from several in the batch: ``"random"``, or
-            ``"hardest"`` (the farthest positive and the nearest negative). The paper does not state its choice.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -50,11 +47,6 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
     triplet_margin: float = HfArg(
         default=0.1, help="Margin of the triplet loss, in squared L2 distance. Not stated in the paper."
     )
-    triplet_choice: str = HfArg(
-        default="random",
-        help="Which positive and negative of the batch: 'random', or the 'hardest' ones.",
-        metadata={"choices": list(TRIPLET_CHOICES)},
-    )
     learning_rate: float = HfArg(default=2e-5, help="The peak learning rate. Paper: 2e-5 or 1e-5.")
     num_train_epochs: float = HfArg(default=3.0, help="Passes over the training set. Paper: 3.")
     per_device_train_batch_size: int = HfArg(default=32, help="Texts per process and step. Paper: 64 or 32.")
@@ -71,8 +63,6 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
             )
         if not self.triplet_margin >= 0:
             raise ValueError(f"triplet_margin must be 0 or above, got {self.triplet_margin}.")
-        if self.triplet_choice not in TRIPLET_CHOICES:
-            raise ValueError(f"triplet_choice must be one of {TRIPLET_CHOICES}, got {self.triplet_choice!r}.")
 
 
 def check_classifier_fit(
@@ -131,5 +121,5 @@ def _check_examples(name: str, dataset: Dataset, model: KNNClassifier) -> None:
             f"The {name} examples have the labels {own}, and the model {trained}: build the model with "
             "id2label=dict(enumerate(dataset.features['label'].names)), so that the numbers agree."
         )
-    check_problem_type(model.config, is_multi_label(dataset), f"The {name} examples")
-    label_array(dataset, own, is_multi_label(dataset))
+    check_problem_type(model.config, has_several_labels(dataset), f"The {name} examples")
+    label_array(dataset, own, has_several_labels(dataset))

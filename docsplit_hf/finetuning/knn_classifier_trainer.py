@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-_PIPELINE = "of KNNClassifierPipeline(trainer.classifier, tokenizer, trainer.datastore)"
-REMOVED_METHODS = {
-    "calibrate": f"call calibrate(texts, labels) {_PIPELINE}",
-    "fit_experts": f"call add_documents and fit(texts, labels) {_PIPELINE}",
-    "evaluate_with_neighbors": "call evaluate_pipeline, or evaluate_parts in docsplit_hf.finetuning.evaluation",
-}
-
-
 class KNNClassifierTrainer(BaseTrainer):
     """Fine-tune a ``KNNClassifier``, build its datastore of the training set, and calibrate the two together.
 
@@ -116,12 +108,6 @@ class KNNClassifierTrainer(BaseTrainer):
         self._draw_step: tuple[int, int, int] | None = None  # step of the last generator
         self._draw = 0  # number of the last generator within its step
 
-    def __getattr__(self, name: str) -> Any:
-        """Say what to write instead of methods of earlier versions."""
-        if name in REMOVED_METHODS:
-            raise AttributeError(f"trainer.{name} was removed: {REMOVED_METHODS[name]}.")
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
-
     @property
     def classifier(self) -> KNNClassifier:
         """Classifier without wrappers for several devices; with LoRA adapters, a copy that has them merged."""
@@ -162,7 +148,6 @@ class KNNClassifierTrainer(BaseTrainer):
             triplet_losses = triplet_losses_of_batch(
                 output.retrieval_embeddings,
                 labels,
-                strategy=args.triplet_choice,
                 margin=args.triplet_margin,
                 generator=self._generator(),
             )
@@ -245,8 +230,7 @@ class KNNClassifierTrainer(BaseTrainer):
         encoder = config.encoder_config
         loss = f"{1 - args.triplet_weight:g} x cross entropy"
         if args.triplet_weight:
-            loss += f" + {args.triplet_weight:g} x triplet loss (margin {args.triplet_margin:g}, "
-            loss += f"{args.triplet_choice} triplets)"
+            loss += f" + {args.triplet_weight:g} x triplet loss (margin {args.triplet_margin:g})"
         pooling = config.pooling
         if config.retrieval_pooling:
             pooling += f", {config.retrieval_pooling} for retrieval"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,14 +12,6 @@ from ..reading.tokenization import WINDOW, count_tokens, input_beginnings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-
-class LabeledExample(TypedDict):
-    """Row of ``load_labeled_examples``."""
-
-    text: str
-    text_pair: NotRequired[str]
-    label: int | list[int]
 
 
 @dataclass
@@ -47,11 +39,11 @@ class DataCollatorForLabeledExamples:
     num_labels: int | None = None
     prompt: str = ""
 
-    def __call__(self, examples: list[LabeledExample]) -> dict[str, torch.Tensor]:
+    def __call__(self, examples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
         """Make a batch.
 
         Args:
-            examples: Rows with ``text`` and ``label``, and optionally ``text_pair``.
+            examples: Rows with ``text``, ``label`` (a number or a list of numbers), and optionally ``text_pair``.
 
         Returns:
             A dictionary of tensors:

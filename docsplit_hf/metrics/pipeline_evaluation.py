@@ -11,7 +11,7 @@ import numpy as np
 from datasets import Value
 from scipy.stats import bootstrap
 
-from ..reading.labels import is_multi_label, label_array, label_names_of, texts_of, with_class_labels
+from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of, with_class_labels
 from .registry import CLASSIFICATION, metric_class
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def evaluate_pipeline(
     loaded = metric_class(metric)() if isinstance(metric, str) else metric
     if loaded is None:
         loaded = evaluate.combine([kind() for kind in CLASSIFICATION.values()])
-    multi_label = is_multi_label(data)
+    multi_label = has_several_labels(data)
     names = _all_labels(answers, label_names_of(data))
     labels = label_array(data, names, multi_label)
     predictions = _probabilities(answers, names)

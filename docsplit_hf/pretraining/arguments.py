@@ -11,7 +11,6 @@ from ..training.arguments import ShareableTrainingArguments
 from .info_nce import SIMILARITIES
 
 AUTO = "auto"
-MLM_INPUTS = ("separate", "shared")
 
 
 @dataclass
@@ -24,14 +23,9 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         objective: ``"info_nce"``. Each subclass accepts its own objective only.
         temperature: Divisor of the similarities in InfoNCE.
         similarity: ``"cosine"``, as in the papers, or ``"dot"``, as in Contriever.
-        mlm_weight: Weight of the masked-LM loss. 0 trains without MLM, with ``mlm_probability=0`` in the collator.
-        mlm_input: ``"separate"``: the encoder reads a masked copy in addition to the views. ``"shared"``: the masked
-            views serve both losses, at half the cost. The papers do not state their choice.
-        gather_negatives: Whether to use the documents of all processes as negatives, with exact gradients.
+        mlm_weight: Weight of the masked-LM loss. 0 trains without MLM, with ``mlm_probability=0`` in the collator. The
+            encoder reads a masked copy in addition to the views; the papers do not state how they mask.
         projection_head: Whether to compare embeddings after a dense layer and tanh, in training only, as SimCSE does.
-        matryoshka_dims: Numbers of leading dimensions that are trained as embeddings too, such as ``[128, 64]``
-            (Matryoshka, Kusupati et al. 2022, equation 1): the contrastive loss is the mean over these and all
-            dimensions. ``DocumentEncoder.encode(..., truncate_dim=64)`` returns the first 64.
         forward_chunk_size: Documents per forward pass. A batch of any size then needs the memory of one chunk, and has
             the same gradients, for one additional forward pass (gradient caching, Gao et al. 2021). None: the whole
             batch. ``"auto"``: the whole batch, or if it does not fit into the memory of a GPU, half of it, a quarter,
@@ -69,21 +63,8 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     mlm_weight: float = HfArg(
         default=0.1, help="Weight of the masked-LM loss; 0 trains without it. The papers use 0.1 with info_nce."
     )
-    mlm_input: str = HfArg(
-        default="separate",
-        help="'separate': the encoder reads a masked copy in addition to the views. 'shared': the masked views serve "
-        "both losses, at half the cost.",
-        metadata={"choices": list(MLM_INPUTS)},
-    )
-    gather_negatives: bool = HfArg(
-        default=True, help="Use the documents of all processes as negatives, with exact gradients."
-    )
     projection_head: bool = HfArg(
         default=False, help="Compare embeddings behind a dense layer and tanh, in training only, as SimCSE does."
-    )
-    matryoshka_dims: list[int] | None = HfArg(
-        default=None,
-        help="Also train these numbers of leading dimensions as embeddings, such as 128 64. Default: only the whole.",
     )
     forward_chunk_size: int | str | None = HfArg(
         default=AUTO,
@@ -120,16 +101,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             raise ValueError(f"temperature must be above 0, got {self.temperature}. The papers use 0.05.")
         if self.mlm_weight < 0:
             raise ValueError(f"mlm_weight must be 0 (no MLM) or above, got {self.mlm_weight}.")
-        if self.mlm_input not in MLM_INPUTS:
-            raise ValueError(f"mlm_input must be one of {MLM_INPUTS}, got {self.mlm_input!r}.")
         self.forward_chunk_size = _chunk_size(self.forward_chunk_size)
-        if self.matryoshka_dims and min(self.matryoshka_dims) < 1:
-            raise ValueError(f"matryoshka_dims must be 1 or more, got {min(self.matryoshka_dims)}.")
-        if self.matryoshka_dims and self.projection_head:
-            raise ValueError(
-                "projection_head=True mixes the dimensions before they are compared, so matryoshka_dims would train "
-                "none of the embedding: leave one of them out."
-            )
         if self.similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
         if isinstance(self.forward_chunk_size, int) and not self.compares_batch:

@@ -49,11 +49,6 @@ def check_fit(
             f"mlm_weight={args.mlm_weight} and the collator's mlm_probability={collator.mlm_probability} do not fit: "
             "both must be above 0, to train with MLM, or both must be 0."
         )
-    if args.matryoshka_dims and max(args.matryoshka_dims) > model.config.hidden_size:
-        raise ValueError(
-            f"matryoshka_dims has {max(args.matryoshka_dims)}, but an embedding has {model.config.hidden_size} "
-            "dimensions: leave this number out."
-        )
     if collator.view_count < 2 and args.compares_views:
         raise ValueError(
             f"A positive pair needs two views of a document, and {collator.views_name!r} with the options "
@@ -77,17 +72,16 @@ def _check_batch(args: ContrastiveTrainingArguments) -> None:
         raise ValueError(
             "FSDP and DeepSpeed shard a projection head, which is saved separately: use DDP, or leave it out."
         )
-    negatives_from = args.world_size if args.gather_negatives else 1
-    if args.compares_batch and args.per_device_train_batch_size * negatives_from < 2:
+    if args.compares_batch and args.per_device_train_batch_size * args.world_size < 2:
         raise ValueError(
             "A batch of one document has no negatives: raise per_device_train_batch_size. Gradient accumulation adds "
             "no negatives."
         )
-    if args.gather_negatives and args.world_size > 1 and args.compares_batch:
+    if args.world_size > 1 and args.compares_batch:
         if args.train_sampling_strategy == "batch_rebalance" or not args.accelerator_config.even_batches:
             raise ValueError(
                 "Gathered negatives need the same number of documents on each process: leave out "
-                "train_sampling_strategy='batch_rebalance' and even_batches=False, or set gather_negatives=False."
+                "train_sampling_strategy='batch_rebalance' and even_batches=False."
             )
 
 
@@ -116,14 +110,12 @@ def warn_of_equal_views(
 ) -> None:
     """Warn if both views of a document will have the same embedding.
 
-    Dropout is not needed for MLM alone, for two encoders, or for ``mlm_input="shared"``, which masks each view
-    differently.
+    Dropout is not needed for MLM alone, or for two encoders.
     """
     if not args.needs_dropout or collator.view_function not in SAME_TEXT_TWICE:
         return
-    masked_apart = args.mlm_weight > 0 and args.mlm_input == "shared"
     has_dropout = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
-    if not masked_apart and not has_dropout:
+    if not has_dropout:
         logger.warning(
             "The views %r are the same text twice, and their embeddings differ by dropout only. This model has no "
             "dropout, so they are equal, and training only pushes documents apart. Load it with dropout, for example "

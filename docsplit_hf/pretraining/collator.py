@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,55 +25,35 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+Masking = Callable[[np.ndarray, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 IGNORED_LABEL = -100  # ignored by the cross entropy of torch and by the losses of transformers
 
 
-class _Generators:
-    """Random generators of one document after another, each a function of ``(seed, epoch, document)``."""
+def mask_tokens(
+    tokens: np.ndarray,
+    rng: np.random.Generator,
+    probability: float,
+    mask_token_id: int,
+    vocab_size: int,
+    is_special: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Choose each token that is not special with ``probability``; return the masked tokens and the labels.
 
-    # A single generator is set to the state of a new one, in a ninth of the time that a new one takes.
-
-    def __init__(self, seed: int, epoch: int) -> None:
-        self._seed = seed
-        self._epoch = epoch
-        self._philox = np.random.Philox(key=0)
-        self._state_of_new = self._philox.state
-        self._generator = np.random.Generator(self._philox)
-
-    def start(self, document: int, epoch: int | None) -> np.random.Generator:
-        """The generator of a document, for use until the next call; ``epoch`` None: that of the batch."""
-        epoch = self._epoch if epoch is None else int(epoch)
-        seed_and_epoch = (self._seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF)  # Philox takes a key of two words
-        self._state_of_new["state"]["key"] = np.array([seed_and_epoch, document & (2**64 - 1)], dtype=np.uint64)
-        self._philox.state = self._state_of_new
-        return self._generator
-
-
-class TokenMasking(NamedTuple):
-    """Masking of tokens as in BERT (Devlin et al. 2019, section 3.1)."""
-
-    probability: float
-    mask_token_id: int
-    vocab_size: int
-    is_special: np.ndarray  # bool, by token id; the last entry is for all ids from there on
-
-    def mask(self, tokens: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Choose each token that is not special with ``probability``; return the masked tokens and the labels.
-
-        80 % of the chosen tokens become the mask token, 10 % a random token, and 10 % stay unchanged.
-        """
-        drawn = np.flatnonzero(rng.random(len(tokens)) < self.probability)
-        places = drawn[~self.is_special.take(tokens[drawn], mode="clip")]
-        kind = rng.random(len(places))
-        replacements = tokens[places]
-        replacements[kind < 0.8] = self.mask_token_id
-        is_random = kind >= 0.9
-        replacements[is_random] = rng.integers(self.vocab_size, size=np.count_nonzero(is_random))
-        masked = tokens.copy()
-        masked[places] = replacements
-        labels = np.full_like(tokens, IGNORED_LABEL)
-        labels[places] = tokens[places]
-        return masked, labels
+    80 % of the chosen tokens become the mask token, 10 % a random token, and 10 % stay unchanged, as in BERT (Devlin et
+    al. 2019, section 3.1). ``is_special``: bool, by token id; the last entry is for all ids from there on.
+    """
+    drawn = np.flatnonzero(rng.random(len(tokens)) < probability)
+    places = drawn[~is_special.take(tokens[drawn], mode="clip")]
+    kind = rng.random(len(places))
+    replacements = tokens[places]
+    replacements[kind < 0.8] = mask_token_id
+    is_random = kind >= 0.9
+    replacements[is_random] = rng.integers(vocab_size, size=np.count_nonzero(is_random))
+    masked = tokens.copy()
+    masked[places] = replacements
+    labels = np.full_like(tokens, IGNORED_LABEL)
+    labels[places] = tokens[places]
+    return masked, labels
 
 
 class _Row(NamedTuple):
@@ -181,9 +163,9 @@ class DataCollatorForDocSplit:
         """
         if not documents:
             raise ValueError("A batch needs at least one document, got none.")
-        generators = _Generators(self.seed, self.epoch)
+        epoch = self.epoch
         masking = self._masking()
-        made = [self._views(document, generators, masking) for document in documents]
+        made = [self._views(document, epoch, masking) for document in documents]
         rows = [views[number] for number in range(self.view_count) for views in made]
         lengths = np.array([len(row.tokens) for row in rows])
         is_token = np.arange(lengths.max()) < lengths[:, None]
@@ -203,27 +185,28 @@ class DataCollatorForDocSplit:
         columns["view_lengths"] = np.array([row.view_length for row in rows], dtype=np.int64)
         return {name: torch.from_numpy(column) for name, column in columns.items()}
 
-    def _masking(self) -> TokenMasking | None:
-        """The masking of tokens; None without MLM."""
+    def _masking(self) -> Masking | None:
+        """``mask_tokens`` for this tokenizer; None without MLM."""
         if self.mlm_probability == 0:
             return None
         special_ids = self.tokenizer.all_special_ids
         is_special = np.zeros(max(special_ids) + 2, dtype=bool)
         is_special[special_ids] = True
-        return TokenMasking(
+        return functools.partial(
+            mask_tokens,
             probability=self.mlm_probability,
             mask_token_id=self.tokenizer.mask_token_id,
             vocab_size=len(self.tokenizer),
             is_special=is_special,
         )
 
-    def _views(self, document: SegmentedDocument, generators: _Generators, masking: TokenMasking | None) -> list[_Row]:
+    def _views(self, document: SegmentedDocument, epoch: int, masking: Masking | None) -> list[_Row]:
         """Make the views of a document, as rows of the batch."""
         # Copies, because a view function may change its tokens.
         tokens = np.array(document["input_ids"], dtype=np.int64)
         sentence_lengths = np.array(document["sentence_lengths"], dtype=np.int64)
         number = document_id(tokens)
-        rng = generators.start(number, document.get(EPOCH_KEY))
+        rng = document_generator(self.seed, int(document.get(EPOCH_KEY, epoch)), number)
         views = self.view_function(tokens, sentence_lengths, rng)
         if len(views) != self.view_count:
             raise ValueError(
@@ -234,9 +217,16 @@ class DataCollatorForDocSplit:
         for view in views:
             kept = view[: self.max_length - len(self.prefix) - len(self.suffix)]
             tokens = np.concatenate([self._prefix_ids, kept, self._suffix_ids]).astype(np.int64, copy=False)
-            masked, labels = (tokens, tokens) if masking is None else masking.mask(tokens, rng)
+            masked, labels = (tokens, tokens) if masking is None else masking(tokens, rng)
             rows.append(_Row(number, view_length=len(view), tokens=tokens, masked=masked, labels=labels))
         return rows
+
+
+def document_generator(seed: int, epoch: int, document: int) -> np.random.Generator:
+    """The random generator of a document, a function of the three numbers."""
+    # Philox takes a key of two words.
+    key = np.array([(seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF), document & (2**64 - 1)], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key))
 
 
 def rows_as_arrays(dataset: torch.utils.data.Dataset) -> torch.utils.data.Dataset:

@@ -32,7 +32,7 @@ from .half_retrieval import half_retrieval_metrics
 from .info_nce import Candidates, InfoNCE, gather_candidates, in_batch_info_nce
 from .memory import describe_memory, smaller_chunk, ways_to_need_less
 from .model import Batch, DocSplitOutput, model_inputs, use_projection_head
-from .model_card import describe_info_nce, save_card
+from .model_card import save_card
 from .streaming import EPOCH_KEY, RepeatedStream
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ContrastiveTrainer(BaseTrainer):
     and objective are trained. Checkpoints load with ``AutoModel`` and ``SentenceTransformer``, and have a model card.
 
     To add an objective, make a subclass and override ``contrast``, if the loss is a function of the embeddings of a
-    batch, or ``training_loss`` otherwise; and ``method``, ``describe_loss`` and ``count_negatives``, for the card.
+    batch, or ``training_loss`` otherwise.
 
     Resuming is bit-exact, provided ``save_steps`` is a multiple of ``logging_steps``. Exception:
     ``train_sampling_strategy="group_by_length"``, which depends on global random state.
@@ -141,8 +141,6 @@ class ContrastiveTrainer(BaseTrainer):
         self.chunk_size: int | None = None  # documents per forward pass; None: the whole batch
         if isinstance(args.forward_chunk_size, int):
             self.chunk_size = args.forward_chunk_size
-        self.cut_fraction: float | None = None  # fraction of the run's tokens that the maximum length cuts off
-        self._run_means = RunningMeans()
         use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self.encoder_config = stock_model.config
@@ -155,23 +153,21 @@ class ContrastiveTrainer(BaseTrainer):
         return self.contrast_in_batch(embeddings, inputs)
 
     def contrast_in_batch(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
-        """InfoNCE among the documents of a batch, over all processes with ``gather_negatives``."""
+        """InfoNCE among the documents of a batch, over all processes."""
         return in_batch_info_nce(
             embeddings,
             inputs["document_ids"],
             temperature=self.args.temperature,
             similarity=self.args.similarity,
-            gather_negatives=self.args.gather_negatives,
-            dimensions=self.args.matryoshka_dims or (),
         )
 
     def candidates(self, positives: torch.Tensor, document_ids: torch.Tensor) -> Candidates:
-        """The candidates of the anchors of a batch: ``gather_candidates`` with the trainer's arguments."""
-        return gather_candidates(positives, document_ids, self.args.gather_negatives)
+        """The candidates of the anchors of a batch: ``gather_candidates``."""
+        return gather_candidates(positives, document_ids)
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The loss of one batch of a training step; ``counts``: ``count_targets`` of the whole accumulated batch."""
-        output = model(**model_inputs(inputs, self._mlm_input()))
+        output = model(**model_inputs(inputs))
         contrastive = self.contrast(output.embeddings, inputs)
         return self._sum_of_losses(output, contrastive, inputs, counts)
 
@@ -202,7 +198,7 @@ class ContrastiveTrainer(BaseTrainer):
         counts = self._count(inputs, num_items_in_batch)
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
-        output = model(**model_inputs(inputs, self._mlm_input()))
+        output = model(**model_inputs(inputs))
         contrastive = self.contrast_in_batch(output.embeddings, inputs)
         loss = self._sum_of_losses(output, contrastive, inputs, counts)
         return (loss, output) if return_outputs else loss
@@ -257,7 +253,6 @@ class ContrastiveTrainer(BaseTrainer):
                 model,
                 inputs,
                 size,
-                mlm_input=self._mlm_input(),
                 contrastive_loss=contrastive_loss,
                 mlm_loss=mlm_loss,
                 backward=self.accelerator.backward,
@@ -306,12 +301,6 @@ class ContrastiveTrainer(BaseTrainer):
         """The columns of ``segment_documents``, and the epoch of a stream."""
         return ["input_ids", "sentence_lengths", EPOCH_KEY]
 
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log values, together with the means of the measurements since the last log."""
-        if "loss" in logs or "train_loss" in logs:
-            self.cut_fraction = self._run_means.means().get("fraction_tokens_cut")
-        super().log(logs, start_time)
-
     # The evaluation
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
@@ -334,24 +323,6 @@ class ContrastiveTrainer(BaseTrainer):
         return loss, output.embeddings.chunk(2), inputs["document_ids"]
 
     # Saving
-
-    @property
-    def method(self) -> str:
-        """The training method, for the model card."""
-        views = self.training_collator.view_count
-        which = "The two" if views == 2 else f"Any two of the {views}"
-        return (
-            f"{which} views of a document are positives for each other, and the other documents of the batch are "
-            "negatives."
-        )
-
-    def describe_loss(self) -> str:
-        """The loss in a few words, for the model card."""
-        return describe_info_nce(self.args, self.training_collator.view_count)
-
-    def count_negatives(self) -> int:
-        """The number of negatives per document in a step, for the model card."""
-        return self.args.per_device_train_batch_size * (process_count() if self.args.gather_negatives else 1) - 1
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
         """The projection head, if there is one."""
@@ -398,13 +369,6 @@ class ContrastiveTrainer(BaseTrainer):
         is_alone = process_count() == 1 and not uses_fsdp(args) and not args.deepspeed_plugin
         return args.forward_chunk_size == AUTO and args.compares_batch and is_alone
 
-    def _mlm_input(self) -> str | None:
-        """How the masked inputs are fed to the model, as for ``model_inputs``; None if there is no MLM loss."""
-        if self.args.mlm_weight == 0:
-            return None
-        # Held-out documents are embedded without masks, as they are after training.
-        return self.args.mlm_input if self.model.training else "separate"
-
     def _sum_of_losses(
         self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor
     ) -> torch.Tensor:
@@ -419,10 +383,7 @@ class ContrastiveTrainer(BaseTrainer):
         specials = len(self.training_collator.prefix) + len(self.training_collator.suffix)
         total = inputs["view_lengths"].sum()
         kept = inputs["attention_mask"].sum() - specials * len(inputs["view_lengths"])
-        cut = total - kept
-        self.means.add("fraction_tokens_cut", cut, total)
-        if self.model.training:
-            self._run_means.add("fraction_tokens_cut", cut, total)
+        self.means.add("fraction_tokens_cut", total - kept, total)
         return sum_over_processes(count_targets(inputs)) if counts is None else counts
 
     @contextlib.contextmanager
@@ -446,14 +407,12 @@ class _StateBeforeStep:
         self._model = model
         self._random_state = RandomState(trainer.args.device)
         self._means = trainer.means.copy()
-        self._run_means = trainer._run_means.copy()
 
     def restore(self) -> None:
         """Undo the failed step, and give its memory back."""
         self._model.zero_grad()
         self._random_state.restore()
         self._trainer.means = self._means
-        self._trainer._run_means = self._run_means
         if self._trainer.args.device.type != "cpu":
             torch.get_device_module(self._trainer.args.device).empty_cache()
 

@@ -15,11 +15,10 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.hf_argparser import HfArg
 
-from ..encoding.backends.registry import PRECISIONS
+from ..encoding.backends.precision import PRECISIONS
 from ..encoding.checkpoints.checkpoint import find_checkpoint
 from ..encoding.document_encoder import DocumentEncoder
 from ..training.distributed import process_count
-from ..training.markdown import public_name
 from .arguments import ContrastiveTrainingArguments, overridden
 from .contrastive_trainer import ContrastiveTrainer
 from .info_nce import comparable
@@ -106,7 +105,7 @@ class DistillationTrainer(ContrastiveTrainer):
         """The distance between the student's and the teacher's embeddings, plus contrastive and MLM losses, if any."""
         if self.map is not None and not self.map.weight.any():
             self.fit_map()
-        output = model(**model_inputs(inputs, self._mlm_input()))
+        output = model(**model_inputs(inputs))
         cosines = (comparable(output.embeddings, "cosine") * self.teach(inputs)).sum(1)  # (VB,)
         self.means.add("teacher_similarity", cosines.detach().sum(), len(cosines))
         document_losses = (1 - cosines).view(-1, len(inputs["document_ids"])).mean(0)
@@ -143,7 +142,7 @@ class DistillationTrainer(ContrastiveTrainer):
         with torch.no_grad():
             for inputs in self._first_batches():
                 teacher_batches.append(self.read_by_teacher(inputs))
-                student_batches.append(model(**model_inputs(inputs, None)).embeddings.float())
+                student_batches.append(model(inputs["input_ids"], inputs["attention_mask"]).embeddings.float())
                 views += len(teacher_batches[-1])
                 if views >= VIEWS_TO_FIT_MAP:
                     break
@@ -173,24 +172,6 @@ class DistillationTrainer(ContrastiveTrainer):
         if self.map is not None:
             modules = modules | {MAP_FILE: self.map}
         return modules
-
-    @property
-    def method(self) -> str:
-        """The training method, for the model card."""
-        return f"It was trained to give the embeddings of another encoder, {public_name(self.args.teacher)}."
-
-    def describe_loss(self) -> str:
-        """The loss in a few words, for the model card."""
-        loss = "1 - cosine to the teacher's embedding"
-        if self.map is not None:
-            loss += f", mapped to {self.map.out_features} of {self.map.in_features} dimensions"
-        if self.args.compares_views:
-            loss += f", and {self.args.contrast_weight} times {super().describe_loss()}"
-        return loss
-
-    def count_negatives(self) -> int:
-        """The number of negatives per document in a step; 0 without the contrastive loss."""
-        return super().count_negatives() if self.args.compares_views else 0
 
 
 def map_to_student(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:

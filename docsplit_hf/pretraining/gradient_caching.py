@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import nn
 
-from .model import Batch, model_inputs
+from .model import Batch, masked_views
 
 
 class RandomState:
@@ -61,7 +61,6 @@ def step_in_chunks(
     model: nn.Module,
     batch: Batch,
     size: int,
-    mlm_input: str | None,
     contrastive_loss: Callable[[torch.Tensor], torch.Tensor],
     mlm_loss: Callable[[torch.Tensor, Batch], torch.Tensor],
     backward: Callable[[torch.Tensor], None],
@@ -78,25 +77,19 @@ def step_in_chunks(
         model: The model.
         batch: The batch, from the collator.
         size: Documents per chunk.
-        mlm_input: As for ``model_inputs``.
         contrastive_loss: The loss of the embeddings of the whole batch, ``(VB, D)``.
         mlm_loss: The loss to add for a chunk, given the mean loss of its masked tokens, and the chunk.
         backward: Backpropagates a loss.
         no_sync: A context in which gradients are not averaged over processes: that of all backward passes but the last.
     """
     chunks = chunk_documents(batch, size)
-    masked_apart = mlm_input == "separate"
-
-    def views(chunk: Batch) -> Batch:
-        """The arguments of the forward that embeds the views, without MLM."""
-        return model_inputs(model_inputs(chunk, mlm_input), None)
-
+    has_mlm = "mlm_input_ids" in batch
     random_states = []
     embeddings = []
     with torch.no_grad():
         for chunk in chunks:
             random_states.append(RandomState(batch["input_ids"].device))
-            embeddings.append(model(**views(chunk)).embeddings.requires_grad_())
+            embeddings.append(model(chunk["input_ids"], chunk["attention_mask"]).embeddings.requires_grad_())
     view_count = len(batch["input_ids"]) // len(batch["document_ids"])
     loss = contrastive_loss(join_views(embeddings, view_count))
     gradients = torch.autograd.grad(loss, embeddings)
@@ -105,19 +98,13 @@ def step_in_chunks(
     for number, chunk in enumerate(chunks):
         is_last = number == len(chunks) - 1
         sync_of_chunk = contextlib.nullcontext if is_last else no_sync
-        with no_sync() if masked_apart else sync_of_chunk():
-            inputs = views(chunk) if masked_apart else model_inputs(chunk, mlm_input)
+        with no_sync() if has_mlm else sync_of_chunk():
             with random_states[number].replayed():
-                output = model(**inputs)
-            surrogate = (output.embeddings * gradients[number]).sum()
-            if output.mlm_loss is not None:
-                added = mlm_loss(output.mlm_loss, chunk)
-                surrogate = surrogate + added
-                total = total + added.detach()
-            backward(surrogate)
-        if masked_apart:
+                output = model(chunk["input_ids"], chunk["attention_mask"])
+            backward((output.embeddings * gradients[number]).sum())
+        if has_mlm:
             with sync_of_chunk():
-                output = model(**model_inputs(chunk, "shared"))
+                output = model(**masked_views(chunk))
                 # The term of 0 includes a projection head, because DDP waits for the gradients of all parameters.
                 added = mlm_loss(output.mlm_loss, chunk) + 0 * output.embeddings.sum()
                 backward(added)

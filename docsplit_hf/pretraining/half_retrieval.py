@@ -32,7 +32,7 @@ def half_texts(
     first = []
     second = []
     for text, place in tqdm(first_places.items(), desc="Splitting", unit="text", disable=not show_progress):
-        sentences = segment(text).sentences
+        sentences = segment(text)
         if len(sentences) < 2:
             continue
         half, other_half = docsplit(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection
 from typing import NamedTuple
 
 import torch
@@ -113,10 +112,8 @@ def comparable(embeddings: torch.Tensor, similarity: str) -> torch.Tensor:
     return functional.normalize(embeddings) if similarity == "cosine" else embeddings
 
 
-def gather_candidates(positives: torch.Tensor, document_ids: torch.Tensor, gather_negatives: bool) -> Candidates:
-    """The candidates of this process's anchors: its positives ``(B, D)``, or those of all processes, with gradients."""
-    if not gather_negatives:
-        return Candidates(positives, first_positive=0, anchor_ids=document_ids, candidate_ids=document_ids)
+def gather_candidates(positives: torch.Tensor, document_ids: torch.Tensor) -> Candidates:
+    """The candidates of this process's anchors: the positives ``(B, D)`` of all processes, with gradients."""
     return Candidates(
         gather_with_gradient(positives),
         first_positive=process_index() * len(document_ids),
@@ -126,37 +123,29 @@ def gather_candidates(positives: torch.Tensor, document_ids: torch.Tensor, gathe
 
 
 def in_batch_info_nce(
-    embeddings: torch.Tensor,
-    document_ids: torch.Tensor,
-    temperature: float,
-    similarity: str,
-    gather_negatives: bool,
-    dimensions: Collection[int] = (),
+    embeddings: torch.Tensor, document_ids: torch.Tensor, temperature: float, similarity: str
 ) -> InfoNCE:
     """InfoNCE among the documents of a batch: the mean over all pairs of views a < b, a as anchors, b as positives.
 
-    ``embeddings``: ``(VB, D)``; rows i, B+i, ... are the V views of document i. ``dimensions``: numbers of leading
-    dimensions to average over, in addition to all D (Matryoshka).
+    ``embeddings``: ``(VB, D)``; rows i, B+i, ... are the V views of document i.
     """
     views = embeddings.split(len(document_ids))
 
     @functools.cache  # gathered once per view
     def candidates_of_view(view: int) -> Candidates:
-        return gather_candidates(views[view], document_ids, gather_negatives)
+        return gather_candidates(views[view], document_ids)
 
     results = []
-    sizes = {embeddings.shape[1], *dimensions}
     for anchor, positive in itertools.combinations(range(len(views)), 2):
         candidates = candidates_of_view(positive)
-        for size in sizes:
-            result = info_nce(
-                views[anchor][:, :size],
-                candidates.embeddings[:, :size],
-                temperature=temperature,
-                first_positive=candidates.first_positive,
-                anchor_ids=candidates.anchor_ids,
-                candidate_ids=candidates.candidate_ids,
-                similarity=similarity,
-            )
-            results.append(result)
+        result = info_nce(
+            views[anchor],
+            candidates.embeddings,
+            temperature=temperature,
+            first_positive=candidates.first_positive,
+            anchor_ids=candidates.anchor_ids,
+            candidate_ids=candidates.candidate_ids,
+            similarity=similarity,
+        )
+        results.append(result)
     return InfoNCE._make(sum(values) / len(values) for values in zip(*results, strict=True))

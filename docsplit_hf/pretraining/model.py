@@ -131,13 +131,15 @@ def _project(model: PreTrainedModel, embeddings: torch.Tensor) -> torch.Tensor:
     return embeddings if head is None or not model.training else head(embeddings)
 
 
-def model_inputs(batch: Batch, mlm_input: str | None) -> Batch:
-    """The arguments of the forward. ``mlm_input``: ``"separate"`` or ``"shared"`` masked views; None: no MLM."""
-    chosen = {name: batch[name] for name in ("input_ids", "attention_mask")}
-    if mlm_input is None:
-        return chosen
-    masked = "input_ids" if mlm_input == "shared" else "mlm_input_ids"
-    return chosen | {masked: batch["mlm_input_ids"], "mlm_labels": batch["mlm_labels"]}
+def model_inputs(batch: Batch) -> Batch:
+    """The arguments of the forward: the views and, with MLM, their masked copy."""
+    names = ("input_ids", "attention_mask", "mlm_input_ids", "mlm_labels")
+    return {name: batch[name] for name in names if name in batch}
+
+
+def masked_views(batch: Batch) -> Batch:
+    """The arguments of the forward for the masked copy alone."""
+    return {"input_ids": batch["mlm_input_ids"]} | {name: batch[name] for name in ("attention_mask", "mlm_labels")}
 
 
 class AutoModelForDocSplit:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import math
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from transformers.trainer_utils import has_length
 
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ..training.arguments import ShareableTrainingArguments
 from ..training.markdown import code_block, describe_training, public_name, save_model_card, table
 from .half_retrieval import evaluations_by_step
 from .model import DocSplitForward
@@ -43,25 +43,11 @@ def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) 
         _metadata(args, collator, config, is_adapter=adapter_base is not None),
         kind="adapter (LoRA)" if adapter_base else "encoder",
         dimensions=config.hidden_size,
-        views=_describe_views(collator),
-        method=trainer.method,
         citation=citation,
-        training=table(("", "this run"), _training_rows(trainer, evaluations).items()),
+        training=table(("", "this run"), _training_rows(trainer).items()),
         evaluation=_evaluation_table(evaluations),
         loading=_loading(location, config, adapter_base),
     )
-
-
-def describe_info_nce(args: ContrastiveTrainingArguments, view_count: int) -> str:
-    """Describe the configured InfoNCE loss in a few words."""
-    similarity = "" if args.similarity == "cosine" else f" of {args.similarity} products"
-    head = " behind a projection head that the model is saved without" if args.projection_head else ""
-    first = ", ".join(map(str, args.matryoshka_dims or ()))
-    sizes = f", mean over all dimensions and the first {first}" if first else ""
-    pairs = math.comb(view_count, 2)
-    mean = f", mean over {pairs} pairs of views" if pairs > 1 else ""
-    mlm = f", + {args.mlm_weight} x MLM ({args.mlm_input} input)" if args.mlm_weight else ""
-    return f"InfoNCE{similarity}{head}, temperature {args.temperature}{mean}{sizes}{mlm}"
 
 
 def _class_of_adapter_base(model: Any) -> str | None:
@@ -71,14 +57,9 @@ def _class_of_adapter_base(model: Any) -> str | None:
     return "AutoModelForMaskedLM" if isinstance(model.get_base_model(), DocSplitForward) else "AutoModel"
 
 
-def _has_docsplit_views(collator: DataCollatorForDocSplit) -> bool:
-    """Whether the views are DocSplit's."""
-    return get_views(collator.views) is VIEWS["docsplit"]
-
-
 def _is_docsplit(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> bool:
     """Whether the run is DocSplit, and not one of the baselines."""
-    return _has_docsplit_views(collator) and args.objective == "info_nce"
+    return get_views(collator.views) is VIEWS["docsplit"] and args.objective == "info_nce"
 
 
 def _metadata(
@@ -99,64 +80,34 @@ def _metadata(
     }
 
 
-def _training_rows(trainer: Any, evaluations: list[dict[str, float]]) -> dict[str, str]:
+def _training_rows(trainer: Any) -> dict[str, str]:
     """The rows of the card's table about the run."""
+    args = trainer.args
     collator = trainer.training_collator
     config = trainer.encoder_config
     documents = "a stream"
     if trainer.train_dataset is not None and has_length(trainer.train_dataset):
         documents = f"{len(trainer.train_dataset):,}"
-    options = [f"{name} {value}" for name, value in (collator.views_kwargs or {}).items()]
-    cut_fraction = trainer.cut_fraction
+    of_every_run = {field.name for field in dataclasses.fields(ShareableTrainingArguments)}
+    own = [field.name for field in dataclasses.fields(trainer.arguments_class) if field.name not in of_every_run]
     return {
         "Starting point": public_name(config.name_or_path or f"random weights ({config.model_type})"),
         "Training documents": documents,
-        "Held-out documents": _held_out_documents(evaluations),
-        "Views": ", ".join([collator.views_name, *options]),
-        "Objective": trainer.args.objective,
-        "Loss": trainer.describe_loss(),
-        "Negatives per document": f"{trainer.count_negatives():,}",
+        "Views": _listed(collator.views_name, collator.views_kwargs or {}),
+        "Objective": _listed(args.objective, {name: getattr(args, name) for name in own if name != "objective"}),
         "Maximum length": f"{collator.max_length} tokens",
-        "Tokens cut off by it": "unknown" if cut_fraction is None else f"{cut_fraction:.1%}",
         "Pooling": config.docsplit["pooling"],
-        **describe_training(trainer.args, trainer.state, trainer.best_model_is_loaded, "documents"),
+        **describe_training(args, trainer.state, trainer.best_model_is_loaded, "documents"),
     }
 
 
-def _held_out_documents(evaluations: list[dict[str, float]]) -> str:
-    """The number of held-out documents of the last evaluation, computed from the recall of random guessing."""
-    last = evaluations[-1] if evaluations else {}
-    for name, chance in last.items():
-        if name.endswith("chance_recall@1"):
-            return f"{round(1 / chance):,}" if chance else "none"
-    return "none"
-
-
-def _describe_views(collator: DataCollatorForDocSplit) -> str:
-    """Describe the views of the run."""
-    if _has_docsplit_views(collator):
-        return _describe_docsplit_views(collator.views_kwargs or {})
-    described = inspect.getdoc(get_views(collator.views)) or "made by a function without a description."
-    count = "Two" if collator.view_count == 2 else collator.view_count
-    return f"{count} views of each document, `{collator.views_name}`: {described.splitlines()[0]}"
-
-
-def _describe_docsplit_views(options: Mapping[str, Any]) -> str:
-    """Describe DocSplit's views with these options."""
-    count = options.get("parts", 2)
-    parts = "two halves" if count == 2 else f"{count} parts"
-    text = f"The sentences of each document are assigned at random to {parts}, its views."
-    if count == 1:
-        text = "Each document is its own only view."
-    spread = options.get("probability_spread")
-    if spread:
-        text += (
-            f" The probability of the second half was drawn anew for each, from {0.5 - spread:g} to {0.5 + spread:g}."
-        )
-    max_tokens = options.get("max_tokens")
-    if max_tokens:
-        text += f" Of a view of more than {max_tokens} tokens, sentences were drawn at random until it had so many."
-    return text
+def _listed(name: str, options: Mapping[str, Any]) -> str:
+    """A name with its options, without those that are not used."""
+    shown = [name]
+    for option, value in options.items():
+        if value not in (None, False, ""):
+            shown.append(f"{option} {public_name(value) if isinstance(value, str) else value}")
+    return ", ".join(shown)
 
 
 def _evaluation_table(evaluations: list[dict[str, float]]) -> str:

@@ -16,8 +16,7 @@ ViewFunction = Callable[[np.ndarray, np.ndarray, np.random.Generator], tuple[np.
 ``tokens`` is the document without special tokens, ``(n,)``; ``sentence_lengths`` has the number of tokens of each
 sentence, ``(s,)``; ``rng`` is the only source of randomness. The views are nonempty token arrays, the same number for
 every document; a contrastive loss needs two or more. An empty document, or an option out of range, raises a
-``ValueError``. Options are further keyword arguments with defaults. The first line of the docstring is used in the
-model cards of models that are trained with the function.
+``ValueError``. Options are further keyword arguments with defaults.
 """
 
 # Assignments are drawn until no part is empty. For a document with as many sentences as parts, one assignment in 400
@@ -31,7 +30,6 @@ def docsplit(
     rng: np.random.Generator,
     *,
     max_tokens: int = 0,
-    probability_spread: float = 0.0,
     parts: int = 2,
 ) -> tuple[np.ndarray, ...]:
     """Assign each sentence at random to one of two halves (DocSplit, section 2.2; SimLTE, section 3.2).
@@ -39,13 +37,11 @@ def docsplit(
     If a half is empty, a case that the papers leave open, the assignment is drawn again. A document of one sentence is
     paired with itself; ``segment_documents`` keeps such documents only on request.
 
-    Three options are not in the papers:
+    Two options are not in the papers:
 
     - ``max_tokens``: from a half with more tokens, sentences are drawn at random up to this number. The last of them is
       cut, not left out, because otherwise long sentences would become rarer. 0: the collator cuts off the end of a half
       with more than ``max_length`` tokens.
-    - ``probability_spread``: from 0 to 0.5; the probability of the second half is drawn from
-      ``U(0.5 - spread, 0.5 + spread)``, anew for each document and each assignment.
     - ``parts``: the number of views, up to 8, equally likely for each sentence. If a document has fewer sentences, each
       part gets one of them, in random order, starting again after the last. With 1 the document itself is the only
       view, for distillation.
@@ -53,17 +49,13 @@ def docsplit(
     sentences = _count_sentences(sentence_lengths)
     if max_tokens < 0:
         raise ValueError(f"max_tokens must be 0 (whole halves) or above, got {max_tokens}.")
-    if not 0 <= probability_spread <= 0.5:
-        raise ValueError(f"probability_spread must be in [0, 0.5], got {probability_spread}. The papers have 0.")
     if not 1 <= parts <= MOST_PARTS:
         raise ValueError(f"parts must be from 1 to {MOST_PARTS}, 2 as in the papers, got {parts}.")
-    if probability_spread and parts != 2:
-        raise ValueError(f"probability_spread makes two halves unequal: leave it out with parts={parts}.")
     if sentences < parts:
         dealt = np.resize(rng.permutation(sentences), parts)
         chosen = [np.arange(sentences) == sentence for sentence in dealt]
     else:
-        chosen = _assign_sentences(sentences, parts, probability_spread, rng)
+        chosen = _assign_sentences(sentences, parts, rng)
     return tuple(_draw_sentences(tokens, sentence_lengths, in_part, max_tokens, rng) for in_part in chosen)
 
 
@@ -192,14 +184,11 @@ def count_views(function: ViewFunction) -> int:
     return len(_try(function))
 
 
-def _assign_sentences(
-    sentences: int, parts: int, probability_spread: float, rng: np.random.Generator
-) -> list[np.ndarray]:
+def _assign_sentences(sentences: int, parts: int, rng: np.random.Generator) -> list[np.ndarray]:
     """Assign each sentence to a part, again until no part is empty; for each part bool of shape ``(sentences,)``."""
     while True:
         if parts == 2:
-            shift = rng.uniform(-probability_spread, probability_spread) if probability_spread else 0.0
-            in_second = rng.random(sentences) < 0.5 + shift
+            in_second = rng.random(sentences) < 0.5
             chosen = [~in_second, in_second]
         else:
             part_of = rng.integers(parts, size=sentences)

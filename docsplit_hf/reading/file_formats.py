@@ -8,11 +8,11 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypedDict
+from typing import IO, TYPE_CHECKING, Any
 
 from .spreadsheet_cells import MARKER, original_cell
 
@@ -73,7 +73,7 @@ def check_encoding(encoding: str | None) -> None:
         raise ValueError(f"There is no encoding {encoding!r} in Python: give another one, such as 'cp1252'.") from error
 
 
-def read_text(path: Path, encoding: str | None = None) -> str:
+def read_text_file(path: Path, encoding: str | None = None) -> str:
     """Read a ``.txt`` file as one text."""
     with naming(path), _open(path, "rt", encoding=encoding or _detect_encoding(path)) as file:
         return file.read()
@@ -193,19 +193,8 @@ def _refuse_no_bytes(path: Path) -> None:
             raise ValueError("it holds no rows")
 
 
-class ReaderOptions(TypedDict, total=False):
-    """Keyword arguments of the reader of ``datasets``; those but ``encoding`` are pandas', for tables."""
-
-    encoding: str
-    sep: str
-    na_filter: bool
-    converters: Mapping[int, Callable[[str], str]]
-    names: list[str]
-    header: int
-
-
-def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> ReaderOptions:
-    """The keyword arguments for the reader of a file; options that do not fit it are refused."""
+def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
+    """The keyword arguments for the reader of a file, of a table pandas'; options that do not fit it are refused."""
     refuse_separator(kind, csv_separator)
     if kind == "parquet":
         if encoding is not None:
@@ -224,7 +213,7 @@ def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: s
     separator = _separator(path, csv_separator, encoding)
     columns = list(pd.read_csv(path, nrows=0, encoding=encoding, sep=separator, na_filter=False).columns)
     # By default, pandas reads "NA" as missing, "007" as a number, and "true" as a boolean.
-    options: ReaderOptions = {"encoding": encoding, "sep": separator, "na_filter": False}
+    options: dict[str, Any] = {"encoding": encoding, "sep": separator, "na_filter": False}
     if MARKER in columns:
         options["names"] = [original_cell(name) for name in columns]
         options["header"] = 0

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from .characters import replace_lone_surrogates
 from .file_formats import file_format, file_state, naming, read_json_rows, refuse_separator
 from .holding_out import fingerprints_of, groups_to_hold_out, hold_out
 from .labels import (
-    alike_labels,
     describe_alike,
     joined_labels_hint,
     label_name,
@@ -43,15 +42,6 @@ TEMPORARY_COLUMNS = (OUTCOME, IS_LIST, REPLACED)
 Example = dict[str, str | list[str] | bool | None]  # texts, names of labels, id, and the temporary columns
 
 
-class ReadingOptions(NamedTuple):
-    """How labels and columns are read from a source."""
-
-    columns: dict[str, str]  # names of the columns in the source, by text, text_pair, label, id
-    label_separator: str | None
-    csv_separator: str | None
-    encoding: str | None
-
-
 def load_labeled_examples(
     source: str | Path | Dataset | DatasetDict | pd.DataFrame,
     config_name: str | None = None,
@@ -69,7 +59,6 @@ def load_labeled_examples(
     label_separator: str | None = None,
     csv_separator: str | None = None,
     encoding: str | None = None,
-    merge_labels: bool = False,
 ) -> DatasetDict:
     """Load labeled texts, or labeled pairs of texts, from any source.
 
@@ -105,8 +94,6 @@ def load_labeled_examples(
         csv_separator: Column separator of a ``.csv`` file. None: a comma, or a tab in ``.tsv``.
         encoding: Encoding of text files, such as ``"cp1252"``. None: UTF-8, or UTF-16 if a file begins with its byte
             order mark.
-        merge_labels: Whether to merge labels that differ only by case, Unicode form (NFC, NFD) or surrounding white
-            space into the most frequent one; the number is logged. Without it, a warning names such labels.
 
     Returns:
         ``train``, ``validation`` unless none is held out, and ``test`` if there is one, with the columns ``text``,
@@ -142,29 +129,30 @@ def load_labeled_examples(
             f"text_pair_column={text_pair_column!r} is for tables, and the documents of {source} have one text each: "
             "for pairs, give a table with both texts in columns."
         )
-    columns = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
-    options = ReadingOptions(
-        columns={name: column for name, column in columns.items() if column is not None},
-        label_separator=label_separator,
-        csv_separator=csv_separator,
-        encoding=encoding,
-    )
+    named = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
+    columns = {name: column for name, column in named.items() if column is not None}
     available = find_splits(source, config_name, csv_separator, encoding)
     parts = _choose_splits(available, train=train_split, validation=validation_split, test=test_split)
     splits = {}
     train_classes: list[str] = []  # declared by a ClassLabel
     for name, part_names in parts.items():
-        read = [_read_rows(available[part], part, options) for part in part_names]
-        usable = _keep_usable(datasets.concatenate_datasets([rows.examples for rows in read]), name)
+        read = []
+        for part in part_names:
+            read.append(_read_rows(available[part], part, columns, label_separator, csv_separator, encoding))
+        usable = _keep_usable(datasets.concatenate_datasets([examples for examples, _ in read]), name)
         if usable is not None:
             splits[name] = usable
         if name == "train":
-            train_classes = list(dict.fromkeys(chain.from_iterable(rows.class_names for rows in read)))
+            train_classes = list(dict.fromkeys(chain.from_iterable(class_names for _, class_names in read)))
     train_labels = zip(splits["train"]["label"][:], splits["train"][IS_LIST][:], strict=True)
     hint = joined_labels_hint([names[0] for names, is_list in train_labels if not is_list])
     if hint:
         logger.warning(f"Of column {label_column!r} {hint}")
-    splits = _number_labels(splits, train_classes, _labels_to_merge(splits, merge_labels), label_column)
+    counts = Counter(chain.from_iterable(chain.from_iterable(split["label"][:] for split in splits.values())))
+    spellings = describe_alike(counts, "If they are the same label, give them one name.")
+    if spellings is not None:
+        logger.warning(spellings)
+    splits = _number_labels(splits, train_classes, label_column)
     _check_classes(splits, label_column)
     for name, size in (("test", test_size), ("validation", validation_size)):
         if name not in splits and size > 0:
@@ -191,18 +179,20 @@ def _choose_splits(available: Mapping[str, Any], **wanted: str | None) -> dict[s
     return parts
 
 
-class _ReadSplit(NamedTuple):
-    """An example for every row, including those to drop, with labels by name; and the names of a ``ClassLabel``."""
+def _read_rows(
+    split: Dataset | Path,
+    split_name: str,
+    columns: dict[str, str],
+    label_separator: str | None,
+    csv_separator: str | None,
+    encoding: str | None,
+) -> tuple[Dataset, list[str]]:
+    """Make an example of each row of a split, also of those to drop; also returns the names of a ``ClassLabel``.
 
-    examples: Dataset
-    class_names: list[str]
-
-
-def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) -> _ReadSplit:
-    """Read all rows of a split."""
+    ``columns``: names of the columns in the source, by text, text_pair, label, id.
+    """
     import datasets
 
-    columns = options.columns
     kind = kind_of(split)
     if kind == "documents":
         if split.is_file():
@@ -214,23 +204,23 @@ def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) 
     features = datasets.Features({**example_features, OUTCOME: string, IS_LIST: boolean, REPLACED: boolean})
     if kind == "table" and file_format(split) == "json":
         with naming(split):
-            refuse_separator("json", options.csv_separator)
+            refuse_separator("json", csv_separator)
             examples = datasets.Dataset.from_generator(
                 _read_json_examples,
                 features,
                 gen_kwargs={
                     "path": split.absolute(),
-                    "encoding": options.encoding,
+                    "encoding": encoding,
                     "columns": columns,
-                    "label_separator": options.label_separator,
+                    "label_separator": label_separator,
                     "state": file_state(split),
                 },
             )
-        return _ReadSplit(examples, class_names=[])
+        return examples, []
     if isinstance(split, datasets.IterableDataset):
         raise TypeError(f"The split {split_name!r} is a stream, not a data set: give Dataset.from_list(list(stream)).")
     if isinstance(split, Path):
-        rows = load_path(split, csv_separator=options.csv_separator, encoding=options.encoding)
+        rows = load_path(split, csv_separator=csv_separator, encoding=encoding)
     else:
         rows = split.with_format(None)
     if len(rows) == 0:
@@ -243,7 +233,7 @@ def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) 
     needed = list(dict.fromkeys(columns.values()))
     examples = rows.select_columns(needed).map(
         _make_example,
-        fn_kwargs={"columns": columns, "label_separator": options.label_separator, "class_names": class_names},
+        fn_kwargs={"columns": columns, "label_separator": label_separator, "class_names": class_names},
         remove_columns=needed,
         features=features,
         desc=f"Reading {split_name}",
@@ -251,7 +241,7 @@ def _read_rows(split: Dataset | Path, split_name: str, options: ReadingOptions) 
     if {FILE_COLUMN, PLACES_COLUMN} <= set(rows.column_names):
         origins = rows.select_columns([FILE_COLUMN, PLACES_COLUMN])
         examples = datasets.concatenate_datasets([examples, origins], axis=1)
-    return _ReadSplit(examples, class_names or [])
+    return examples, class_names or []
 
 
 def _read_json_examples(
@@ -328,41 +318,20 @@ def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
     return usable
 
 
-def _labels_to_merge(splits: dict[str, Dataset], merge_labels: bool) -> dict[str, str]:
-    """Labels that differ only in spelling from a more frequent one, with that one; only a warning by default."""
-    counts = Counter(chain.from_iterable(chain.from_iterable(split["label"][:] for split in splits.values())))
-    if not merge_labels:
-        warning = describe_alike(counts, "If they are the same, pass merge_labels=True to merge them.")
-        if warning is not None:
-            logger.warning(warning)
-        return {}
-    merged = {name: names[0] for names in alike_labels(counts) for name in names[1:]}
-    if merged:
-        logger.warning(
-            "%d examples have another spelling of their label now: %s.",
-            sum(counts[name] for name in merged),
-            ", ".join(f"{name!r} is {to!r}" for name, to in merged.items()),
-        )
-    return merged
-
-
-def _number_labels(
-    splits: dict[str, Dataset], declared: list[str], merged: dict[str, str], label_column: str
-) -> dict[str, Dataset]:
-    """Replace names of labels by numbers, equal in all splits; one in ``merged`` by the number of another name."""
+def _number_labels(splits: dict[str, Dataset], declared: list[str], label_column: str) -> dict[str, Dataset]:
+    """Replace names of labels by numbers, equal in all splits."""
     import datasets
 
     is_list = set(chain.from_iterable(split[IS_LIST][:] for split in splits.values()))
     if len(is_list) > 1:
         raise ValueError(f"Some labels in column {label_column!r} are lists and some are not: make all of them lists.")
     found = {name: set(chain.from_iterable(split["label"][:])) for name, split in splits.items()}
-    names = [name for name in declared if name not in merged]
+    names = list(declared)
     for new in (found["train"], set().union(*found.values())):
-        names += sorted({merged.get(name, name) for name in new} - set(names), key=number_or_name)
+        names += sorted(new - set(names), key=number_or_name)
     label = datasets.ClassLabel(names=names)
     label = datasets.List(label) if is_list == {True} else label
     numbers = {name: number for number, name in enumerate(names)}
-    numbers |= {name: numbers[other] for name, other in merged.items()}
     return {
         name: split.map(
             _number_batch,

@@ -42,7 +42,7 @@ def label_names_of(dataset: Dataset) -> list[str]:
     return list(names)
 
 
-def is_multi_label(dataset: Dataset) -> bool:
+def has_several_labels(dataset: Dataset) -> bool:
     """Whether the column ``label`` has lists."""
     return hasattr(dataset.features["label"], "feature")
 

@@ -19,7 +19,7 @@ from .file_formats import (
     load_table,
     naming,
     read_json_rows,
-    read_text,
+    read_text_file,
     refuse_separator,
     without_gz,
 )
@@ -235,7 +235,7 @@ def _load_text_folder(folder: Path, streaming: bool, encoding: str | None) -> Da
 def _texts_of(files: list[tuple], encoding: str | None) -> Iterator[dict[str, str | None]]:
     """Read ``.txt`` files, given by path, label and the file's state for the cache."""
     for path, label, _ in files:
-        yield {"text": read_text(Path(path), encoding), "label": label}
+        yield {"text": read_text_file(Path(path), encoding), "label": label}
 
 
 def as_dataset(source: Dataset | IterableDataset | pd.DataFrame | pd.Series) -> Dataset | IterableDataset:

@@ -94,10 +94,10 @@ def token_arrays(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> li
         rows = tokenizer(valid, **PLAIN)["input_ids"]
         lengths = [len(ids) for ids in rows]
     joined = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=sum(lengths))
-    return parts_of(joined, lengths)
+    return array_parts(joined, lengths)
 
 
-def parts_of(joined: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
+def array_parts(joined: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
     """Cut an array into parts of the given lengths, without a copy."""
     ends = list(accumulate(lengths))
     return [joined[end - length : end] for length, end in zip(lengths, ends, strict=True)]

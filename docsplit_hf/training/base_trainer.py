@@ -57,11 +57,9 @@ class BaseTrainer(Trainer):
         super().__init__(*args, **kwargs)
         if self.train_dataset is not None:
             self.args.limit_default_workers(self.train_dataset)
-        self._old_checkpoints = SetOldCheckpointsAside()
-        self._interrupts = PeriodicAndInterruptSave()
-        self.add_callback(self._old_checkpoints)
+        self._resumed_step = -1
+        self._interrupts = PeriodicAndInterruptSave(self)
         self.add_callback(self._interrupts)
-        self.add_callback(CompileLayers(self))
         self._run_arguments: Mapping[str, Any] = {}  # as written to training_args.json
         self.means = RunningMeans()
         self.best_model_is_loaded = False  # stays False if the run is interrupted
@@ -90,7 +88,7 @@ class BaseTrainer(Trainer):
         described = describe_run(self.args, model, self.train_dataset, self._signature_columns)
         self._run_arguments = {**self.saved_arguments(), **described}
         self.best_model_is_loaded = False
-        self._old_checkpoints.after = -1
+        self._resumed_step = -1
         if checkpoint is not None:
             check_same_run(checkpoint, self._run_arguments)
             saved = Path(checkpoint, ARGUMENTS_FILE)
@@ -99,7 +97,7 @@ class BaseTrainer(Trainer):
             state = TrainerState.load_from_json(str(Path(checkpoint, STATE_FILE)))
             logger.info("Resuming from %s, step %d of %d.", checkpoint, state.global_step, state.max_steps)
             if Path(checkpoint).resolve().parent == Path(self.args.output_dir).resolve():
-                self._old_checkpoints.after = state.global_step
+                self._resumed_step = state.global_step
         self.begin_training()
         self._log_precision()
         with self._interrupts.handled():
@@ -162,6 +160,33 @@ class BaseTrainer(Trainer):
 
     def begin_training(self) -> None:
         """Prepare a run; ``train`` calls it before the first step of new and of resumed runs."""
+
+    def before_first_step(self) -> None:
+        """Move checkpoints left by a previous run, of steps above the resumed one; compile layers as the options say.
+
+        With ``compile_layers="auto"`` they are compiled if it pays.
+        """
+        args = self.args
+        with args.main_process_first(local=args.save_on_each_node, desc="setting old checkpoints aside"):
+            aside = set_checkpoints_aside(args.output_dir, self._resumed_step) if args.should_save else None
+        if aside is not None:
+            logger.warning("Older checkpoints were moved to %s, which the next run may delete.", aside)
+        if args.compile_layers == "off" or args.torch_compile:
+            return
+        for encoder in self.encoders_to_compile():
+            if args.compile_layers == "auto":
+                if self.state.max_steps - self.state.global_step <= STEPS_WORTH_COMPILING:
+                    continue
+                reason = why_not_compiled(encoder, args.device)
+                if reason is not None:
+                    logger.info("The layers are not compiled: %s.", reason)
+                    continue
+            count = compile_layers(encoder)
+            logger.info(
+                "The %d layers of %s are compiled at the first batch (not with --compile_layers off).",
+                count,
+                type(encoder).__name__,
+            )
 
     def modules_to_resume(self) -> dict[str, nn.Module]:
         """Modules that are needed for resuming in addition to the saved model, by the name of their file."""
@@ -307,45 +332,6 @@ class BaseTrainer(Trainer):
         self.best_model_is_loaded = True
 
 
-class CompileLayers(TrainerCallback):
-    """Compile the layers of the encoders before the first step, as ``compile_layers`` of the arguments asks for."""
-
-    def __init__(self, trainer: BaseTrainer) -> None:
-        self._trainer = trainer
-
-    def on_train_begin(self, args, state, control, **kwargs) -> None:
-        """Compile them; with "auto", if it pays."""
-        if args.compile_layers == "off" or args.torch_compile:
-            return
-        for encoder in self._trainer.encoders_to_compile():
-            if args.compile_layers == "auto":
-                if state.max_steps - state.global_step <= STEPS_WORTH_COMPILING:
-                    continue
-                reason = why_not_compiled(encoder, args.device)
-                if reason is not None:
-                    logger.info("The layers are not compiled: %s.", reason)
-                    continue
-            count = compile_layers(encoder)
-            logger.info(
-                "The %d layers of %s are compiled at the first batch (not with --compile_layers off).",
-                count,
-                type(encoder).__name__,
-            )
-
-
-class SetOldCheckpointsAside(TrainerCallback):
-    """Move checkpoints left by a previous run, of steps above the resumed one, ``after``, before the first step."""
-
-    after = -1
-
-    def on_train_begin(self, args, state, control, **kwargs) -> None:
-        """Move them, in the main process."""
-        with args.main_process_first(local=args.save_on_each_node, desc="setting old checkpoints aside"):
-            aside = set_checkpoints_aside(args.output_dir, self.after) if args.should_save else None
-        if aside is not None:
-            logger.warning("Older checkpoints were moved to %s, which the next run may delete.", aside)
-
-
 class PeriodicAndInterruptSave(TrainerCallback):
     """Save a checkpoint after five minutes without one, and stop at Ctrl-C.
 
@@ -353,7 +339,8 @@ class PeriodicAndInterruptSave(TrainerCallback):
     second Ctrl-C stops at once. With ``save_strategy="no"`` nothing is saved.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trainer: BaseTrainer) -> None:
+        self._trainer = trainer
         self._is_training = False
         self._stop_requested = False
         self._saved_at = 0.0
@@ -384,6 +371,7 @@ class PeriodicAndInterruptSave(TrainerCallback):
             signal.signal(signal.SIGINT, before)
 
     def on_train_begin(self, args, state, control, **kwargs) -> None:
+        self._trainer.before_first_step()
         self._is_training = True
         self._saved_at = time.monotonic()
 

@@ -57,7 +57,7 @@ class ContrastiveTensionArguments(TwoEncoderArguments):
                 "contrastive_tension trains its encoders in evaluation mode, without dropout, where transformers has "
                 "no activation checkpointing: use forward_chunk_size."
             )
-        batch = self.per_device_train_batch_size * (self.world_size if self.gather_negatives else 1)
+        batch = self.per_device_train_batch_size * self.world_size
         if batch <= self.tension_negatives:
             raise ValueError(
                 f"tension_negatives={self.tension_negatives} need a batch of at least {self.tension_negatives + 1} "
@@ -237,28 +237,6 @@ class ContrastiveTensionTrainer(TwoEncoderTrainer):
         for name, (recall, _) in zip(ENCODERS, scores, strict=True):
             outputs[better].metrics[f"{prefix}_{name}_encoder_recall@1"] = recall
         return outputs[better]
-
-    @property
-    def method(self) -> str:
-        """The training method and the chosen encoder, for the model card."""
-        chosen = "first of the two: no held-out documents were evaluated"
-        if any("eval_first_encoder_recall@1" in logs for logs in self.state.log_history):
-            chosen = "better of the two on held-out documents"
-        return (
-            "Two encoders that started alike were trained to agree on the two views of a document, and to disagree on "
-            f"those of different documents (Contrastive Tension). This is the {chosen}."
-        )
-
-    def describe_loss(self) -> str:
-        """The loss and the learning rates in a few words, for the model card."""
-        loss = "binary cross entropy of dot products (Contrastive Tension)"
-        for step, rate in (self.args.learning_rate_steps or {}).items():
-            loss += f"; learning rate {rate:g} from step {step}"
-        return loss
-
-    def count_negatives(self) -> int:
-        """The number of negatives per document in a step."""
-        return self.args.tension_negatives
 
     def model_to_save(self) -> nn.Module:
         """The chosen encoder."""

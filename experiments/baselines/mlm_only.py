@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from docsplit_hf.pretraining.arguments import ContrastiveTrainingArguments, overridden
 from docsplit_hf.pretraining.contrastive_trainer import ContrastiveTrainer
-from docsplit_hf.pretraining.model import Batch, model_inputs
+from docsplit_hf.pretraining.model import Batch, masked_views
 
 
 @dataclass
@@ -24,7 +24,6 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
     objective: str = overridden("objective", "mlm")
     mlm_weight: float = overridden("mlm_weight", 1.0)
     projection_head: bool = overridden("projection_head", False, init=False)
-    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -35,22 +34,13 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
 class MLMOnlyTrainer(ContrastiveTrainer):
     """Train with the masked-LM loss alone, on the documents and steps of a contrastive run: ``objective="mlm"``.
 
-    Only the masked copies of the views are encoded, so that a step costs as much as with ``mlm_input="shared"``. With
+    Only the masked copies of the views are encoded, so that a step costs half of one of DocSplit. With
     ``views="simcse_long"`` whole documents are read, each twice with different masks.
     """
 
     arguments_class = MLMOnlyArguments
-    method = "Masked language modeling of these views was the only loss: embeddings were not trained as such."
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The MLM loss of the masked views."""
-        output = model(**model_inputs(inputs, "shared"))
+        output = model(**masked_views(inputs))
         return self.log_and_scale_mlm_loss(output.mlm_loss, inputs, counts)
-
-    def describe_loss(self) -> str:
-        """The loss, for the model card."""
-        return "MLM"
-
-    def count_negatives(self) -> int:
-        """0: this objective has no negatives."""
-        return 0

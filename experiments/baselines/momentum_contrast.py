@@ -43,8 +43,6 @@ class MomentumContrastArguments(TwoEncoderArguments):
         super().__post_init__()
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must be in [0, 1), got {self.momentum}. Contriever uses 0.9995.")
-        if not self.gather_negatives:
-            raise ValueError("gather_negatives=False: the queue of momentum_contrast holds the keys of all processes.")
         batch = self.per_device_train_batch_size * self.world_size
         if self.queue_size < batch:
             raise ValueError(f"queue_size={self.queue_size} is less than a batch of {batch} documents: raise it.")
@@ -147,14 +145,6 @@ class MomentumContrastTrainer(TwoEncoderTrainer):
         contrastive = momentum_contrast(queries, keys, negatives, self.args.temperature, self.args.similarity)
         self.queue.enqueue(gather(comparable(keys, self.args.similarity)))
         return self.log_and_scale_contrastive_loss(contrastive, counts)
-
-    def describe_loss(self) -> str:
-        """The loss in a few words, for the model card."""
-        return f"{super().describe_loss()}, against a queue; momentum {self.args.momentum}"
-
-    def count_negatives(self) -> int:
-        """The size of the queue."""
-        return self.args.queue_size
 
     def begin_training(self) -> None:
         """Make a key encoder that equals the model, and a queue of random keys."""

@@ -20,7 +20,6 @@ class TwoEncoderArguments(ContrastiveTrainingArguments):
     similarity: str = overridden("similarity", "dot")
     mlm_weight: float = overridden("mlm_weight", 0.0)
     projection_head: bool = overridden("projection_head", False, init=False)
-    matryoshka_dims: list[int] | None = overridden("matryoshka_dims", None, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,7 +18,7 @@ from docsplit_hf.encoding.chunking import ChunkSettings
 from docsplit_hf.encoding.document_encoder import DocumentEncoder
 from docsplit_hf.encoding.embed_chunks import inference_batches
 from docsplit_hf.encoding.portable.run_encoder import attention_implementation, run_encoder
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.reading.characters import replace_lone_surrogates
@@ -192,7 +192,7 @@ def _refuses(system: System) -> str | None:
 
 def _plan(task: EvaluationTask, settings: PaperSettings) -> Plan:
     chosen = tagger_settings(settings.tagger) | {"max_length": settings.max_length}
-    return [Measurement("attention", chosen, NO_SEED, _measure)], []
+    return [PlannedMeasurement("attention", chosen, NO_SEED, _measure)], []
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from docsplit_hf.evaluation.protocols import held_out_settings
 from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import ClassificationTask
@@ -122,10 +122,10 @@ def _measurements(
     settings: PaperSettings,
     variants: list[FineTuning],
     neighbors: list[dict[str, Any]],
-) -> list[Measurement]:
+) -> list[PlannedMeasurement]:
     """All measurements, those of one classifier in succession, so that it is trained once."""
     return [
-        Measurement(protocol, how.settings() | chosen | held_out_settings(task), seed, _measure)
+        PlannedMeasurement(protocol, how.settings() | chosen | held_out_settings(task), seed, _measure)
         for how in variants
         for seed in settings.seeds_of(settings.seeds)
         for chosen in neighbors

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from docsplit_hf.encoding.chunking import read_chunks
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from docsplit_hf.evaluation.protocols import (
     LabeledFeatures,
     fit_linear,
@@ -109,11 +109,11 @@ def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:
     except ValueError as error:
         left_out.append(f"length runs on {task.name} with all examples only: {error}")
     seeds_by_shots[None] = settings.seeds_of(settings.seeds)
-    planned = [Measurement("length_read", shared, NO_SEED, _measure_reading)]
+    planned = [PlannedMeasurement("length_read", shared, NO_SEED, _measure_reading)]
     for number, seeds in seeds_by_shots.items():
         for classifier in CLASSIFIERS:
             chosen = {"classifier": classifier, "shots": number} | shared | held_out_settings(task)
-            planned += [Measurement("length", chosen, seed, _measure) for seed in seeds]
+            planned += [PlannedMeasurement("length", chosen, seed, _measure) for seed in seeds]
     return planned, left_out
 
 

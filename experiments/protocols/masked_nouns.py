@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from docsplit_hf.evaluation.protocols import LabeledFeatures, labeled_features, logistic_predictions
 from docsplit_hf.evaluation.systems import System
 from docsplit_hf.evaluation.tasks import ClassificationTask
@@ -60,7 +60,9 @@ def _features(evaluation: Evaluation, masked: str, tagger: str) -> LabeledFeatur
 def _plan(task: ClassificationTask, settings: PaperSettings) -> Plan:
     chosen = {"shots": settings.shots_of(task.name), "max_length": settings.max_length}
     chosen |= tagger_settings(settings.tagger)
-    return [Measurement("masked_nouns", chosen, seed, _measure) for seed in settings.seeds_of(settings.repeats)], []
+    return [
+        PlannedMeasurement("masked_nouns", chosen, seed, _measure) for seed in settings.seeds_of(settings.repeats)
+    ], []
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Measurement, Plan
+from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from docsplit_hf.evaluation.systems import System, TfidfSystem
 
 from ..papers_options import NO_SEED, PaperSettings
@@ -60,7 +60,7 @@ def _refuses(system: System) -> str | None:
 
 
 def _plan(task: PairTask, settings: PaperSettings) -> Plan:
-    return [Measurement("passage_citation", {"max_length": settings.max_length}, NO_SEED, _measure)], []
+    return [PlannedMeasurement("passage_citation", {"max_length": settings.max_length}, NO_SEED, _measure)], []
 
 
 def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:

@@ -14,8 +14,8 @@ from tqdm.auto import tqdm
 from docsplit_hf.evaluation.experiment import (
     Evaluation,
     Experiment,
-    Measurement,
     Plan,
+    PlannedMeasurement,
     once_per_seed,
     sentence_settings,
 )
@@ -130,7 +130,7 @@ def sentence_similarity(system: System, texts: Sequence[str], seed: int, languag
     documents = []
     found = 0
     for number, text in enumerate(tqdm(drawn, desc="Splitting", unit="text")):
-        candidates = [sentence.strip() for sentence in segment(text).sentences]
+        candidates = [sentence.strip() for sentence in segment(text)]
         chosen = np.sort(rng.permutation(len(candidates))[:MAX_SENTENCES])
         sentences += [candidates[i] for i in chosen]
         documents += [number] * len(chosen)
@@ -165,7 +165,9 @@ def _measure(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> 
 
 
 def _plan_nouns_and_verbs(task: EvaluationTask, settings: PaperSettings) -> Plan:
-    return [Measurement("nouns_and_verbs", tagger_settings(settings.tagger), NO_SEED, _measure_nouns_and_verbs)], []
+    return [
+        PlannedMeasurement("nouns_and_verbs", tagger_settings(settings.tagger), NO_SEED, _measure_nouns_and_verbs)
+    ], []
 
 
 def _measure_nouns_and_verbs(evaluation: Evaluation, settings: Mapping[str, Any], seed: int) -> dict[str, float]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.figures import COLORS, GRID, draw_legend, make_panels
-from docsplit_hf.evaluation.markdown_report import Spread
 from docsplit_hf.evaluation.results import setting
+
+from .figures import COLORS, GRID, draw_legend, make_panels
+from .markdown_report import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from docsplit_hf.evaluation.markdown_report import MISSING, TITLES, Printed, escape, in_italics, lay_out, with_text
 from docsplit_hf.evaluation.results import setting, summarize_records
 
 from ..papers_options import CALIBRATED, FIXED, ORACLE
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE, PARTS
 from ..tasks.known_tasks import task_metric
+from .markdown_report import MISSING, TITLES, Printed, escape, in_italics, lay_out, with_text
 
 METRICS = TITLES | {"matthews_correlation": "MCC"}
 VARIANTS = {"base": "base", "triplet_loss": "TL", "decoupled": "TL + D"}

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from docsplit_hf.encoding.chunking import SEVERAL_VECTORS, SINGLE_VECTOR
-from docsplit_hf.evaluation.figures import GRID, draw_curve, draw_legend, make_panels
-from docsplit_hf.evaluation.markdown_report import Printed, Spread, escape, lay_out, with_text
+from docsplit_hf.encoding.chunking import PASSAGES, SINGLE_VECTOR
 from docsplit_hf.evaluation.results import setting, summarize_records
 
 from ..papers_options import PaperSettings
 from ..protocols.length import BUCKETS
+from .figures import GRID, draw_curve, draw_legend, make_panels
+from .markdown_report import Printed, Spread, escape, lay_out, with_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-STRATEGIES = (*SINGLE_VECTOR, *SEVERAL_VECTORS, "salient")  # older records have the removed strategy salient
+STRATEGIES = (*SINGLE_VECTOR, PASSAGES, "late", "salient")  # the last two: of older records
 SHOWN_IN_TITLES = ("classifier", "shots")
 # The buckets that each gain averages, and its title in the tables.
 GAINS = {

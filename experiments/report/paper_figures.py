@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from docsplit_hf.evaluation import figures
-from docsplit_hf.evaluation.figures import (
+from ..papers_options import PaperSettings
+from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
+from ..protocols.length import CLASSIFIERS
+from ..tasks.known_tasks import task_metric
+from . import figures
+from .bars import accuracy_bars, draw_bars, few_shot_bars
+from .decoupled_tables import METRICS, by_k, by_temperature, neighbors_alone
+from .figures import (
     COLORS,
     CURVE_STYLE,
     GRID,
@@ -20,13 +26,6 @@ from docsplit_hf.evaluation.figures import (
     draw_legend,
     make_panels,
 )
-
-from ..papers_options import PaperSettings
-from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
-from ..protocols.length import CLASSIFIERS
-from ..tasks.known_tasks import task_metric
-from .bars import accuracy_bars, draw_bars, few_shot_bars
-from .decoupled_tables import METRICS, by_k, by_temperature, neighbors_alone
 from .length_tables import length_curves
 from .paper_results import REDUNDANCY, paper_task
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from docsplit_hf.evaluation import markdown_report
-from docsplit_hf.evaluation.markdown_report import MISSING, NOISE, WORD_COUNTS, WORDS, Row, Section
-
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE
 from ..protocols.masked_nouns import MASKED
+from . import markdown_report
 from .decoupled_tables import SHOWN_AS_ROWS, neighbors_sweep, nine_rows, retrieval_vectors
 from .length_tables import SHOWN_IN_TITLES, length_tables, reading_table
+from .markdown_report import MISSING, NOISE, WORD_COUNTS, WORDS, Row, Section
 from .paper_results import (
     CITATION,
     DECOUPLED,

@@ -118,11 +118,7 @@ class Students:
     @functools.cached_property
     def cached_teacher(self) -> CachedTeacher:
         """The teacher for training, in int8."""
-        return CachedTeacher(
-            docsplit_hf.DocumentEncoder.from_pretrained(
-                self.teacher, device="cpu", backend="openvino", precision="int8"
-            )
-        )
+        return CachedTeacher(docsplit_hf.DocumentEncoder.from_pretrained(self.teacher, device="cpu", precision="int8"))
 
     def train(self, name: str, student: str, rate: float, seed: int, steps: int) -> dict[str, Any]:
         """Train a student into the folder ``name``; return its processor time and the log of its losses."""

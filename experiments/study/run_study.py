@@ -240,7 +240,7 @@ class Study:
         generator = random.Random(0)
         documents = []
         for line in lines:
-            sentences = [" ".join(sentence.split()) for sentence in split(json.loads(line)["text"]).sentences]
+            sentences = [" ".join(sentence.split()) for sentence in split(json.loads(line)["text"])]
             shuffled = generator.sample(sentences, len(sentences))
             documents.append(json.dumps({"text": "\n".join(shuffled)}) + "\n")
         (folder / "shuffled.jsonl").write_text("".join(documents), encoding="utf-8")

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from docsplit_hf.evaluation.figures import COLORS, save
 from docsplit_hf.evaluation.results import ResultStore, summarize
 from docsplit_hf.training.markdown import table
 from experiments.study.study_runs import ABLATION_BASES, ADAPTATION_RECIPES, METHODS, SHIPPED, SHIPPED_START, TASKS
+
+from ..report.figures import COLORS, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -56,7 +56,7 @@ def _tag_words(texts: Sequence[str], tagger: PerceptronTagger) -> Iterator[list[
     for text in within_bounds(texts):
         words = []
         sentence_start = 0
-        for sentence in segment(text).sentences:
+        for sentence in segment(text):
             spans = list(tokenizer.span_tokenize(sentence))
             tagged = tagger.tag([sentence[start:end] for start, end in spans])
             for (start, _), (token, tag) in zip(spans, tagged, strict=True):

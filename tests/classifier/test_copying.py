@@ -13,7 +13,6 @@ from sklearn.base import clone
 from transformers import BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
-from docsplit_hf.encoding.backends.registry import BackendOptions
 from docsplit_hf.encoding.embedders import make_embedder
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 
@@ -42,7 +41,7 @@ def make_datastore(index):
 def pipe(request, tiny_config, tokenizer, texts):
     torch.manual_seed(0)
     pipe = pipeline("docsplit-knn", model=BertModel(tiny_config), tokenizer=tokenizer, device="cpu")
-    pipe.embedder.use_backend(BackendOptions(), request.param)
+    pipe.embedder.use_precision(None, packing=request.param)
     pipe.add_examples(texts[:20], ["river" if "river" in text else "other" for text in texts[:20]])
     assert is_packed(pipe.model.encoder) == (request.param == "auto")
     return pipe

@@ -6,7 +6,6 @@ from datasets import Dataset
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.classifier import datastore_checks
-from docsplit_hf.encoding.backends.registry import BackendOptions
 from docsplit_hf.encoding.checkpoints.fingerprint import encoder_fingerprint
 from docsplit_hf.encoding.embedders import make_embedder
 
@@ -30,7 +29,6 @@ def stores(exported, tokenizer, texts, tmp_path_factory):
                 model,
                 tokenizer,
                 rows,
-                backend="openvino",
                 precision=precision,
                 calibration_texts=texts[:40] if precision == "int8" else None,
                 show_progress=False,
@@ -39,8 +37,7 @@ def stores(exported, tokenizer, texts, tmp_path_factory):
         KNNDatastore.build(model, tokenizer, rows, False, show_progress=False).save_pretrained(folder / "no texts")
 
         def pipe(precision, store):
-            given = BackendOptions("openvino", "int8", texts[:40]) if precision == "int8" else BackendOptions("torch")
-            make_embedder(model, tokenizer).use_backend(given)
+            make_embedder(model, tokenizer).use_precision(precision, texts[:40] if precision == "int8" else None)
             return KNNClassifierPipeline(model, tokenizer, str(folder / store), device="cpu")
 
         yield pipe, folder, probes

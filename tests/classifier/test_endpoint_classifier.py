@@ -99,7 +99,7 @@ def test_local_options_are_refused_for_an_endpoint(pipe, classifier, endpoint, t
     for options in ({"max_length": 9}, {"bf16": True}):
         with pytest.raises(ValueError, match=f"{next(iter(options))}=.* has no effect on .*#max_characters=N"):
             pipe(TEXTS[0], **options)
-    for options in ({"long_documents": "late"}, {"passage_length": 9}, {"truncate_dim": 2}):
+    for options in ({"long_documents": "passages"}, {"passage_length": 9}, {"truncate_dim": 2}):
         with pytest.raises((ValueError, StrictDataclassError), match="has no effect on"):
             pipeline("docsplit-knn", model=classifier, **options)
     with pytest.raises(ValueError, match="does not report how much it reads: leave out return_read"):

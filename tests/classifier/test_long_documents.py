@@ -130,7 +130,7 @@ def model(tiny_config):
 def test_strategies_for_long_texts_do_not_change_short_ones(model, tokenizer):
     texts = ["The river feeds the valley.", "A garden.", "", "The engine moves."]
     expected = make_embedder(model, tokenizer).embed(texts)
-    for strategy in ("head_tail", "whole", "average", "passages", "late"):
+    for strategy in ("head_tail", "whole", "average", "passages"):
         found = make_embedder(model, tokenizer, long_documents=strategy).embed(texts)
         assert found.passages is None and (found.read_fraction == 1).all()
         assert (found.logits == expected.logits).all()
@@ -190,9 +190,8 @@ def test_methods_on_documents_use_their_passages(fitted, tmp_path):
 def test_impossible_strategies_are_refused_before_anything_is_added(model, tokenizer):
     model.config.pooling = "cls"
     for options, message in (
-        ({"long_documents": "salient"}, "'passages', 'late', got 'salient'"),
+        ({"long_documents": "salient"}, "'passages', got 'salient'"),
         ({"long_documents": "passages", "passage_length": 1000}, "passage_length=1000 is more than the 32 tokens"),
-        ({"long_documents": "late"}, "Late chunking is for mean pooling"),
     ):
         with pytest.raises(ValueError, match=message):
             KNNClassifierPipeline(model, tokenizer, device="cpu", **options)

@@ -11,7 +11,6 @@ from transformers.pipelines.pt_utils import KeyDataset
 import docsplit_hf
 from docsplit_hf import KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.classifier.call_options import REMOVED
-from docsplit_hf.encoding.backends.registry import BackendOptions
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 
 NAMES = ["river", "engine"]
@@ -49,7 +48,7 @@ def test_packing_gives_the_same_answers(classifier, tokenizer, examples, texts):
     for packing in ("auto", "off"):
         datastore = KNNDatastore.build(classifier, tokenizer, examples, packing=packing, show_progress=False)
         pipe = KNNClassifierPipeline(classifier, tokenizer, datastore, device="cpu")
-        pipe.embedder.use_backend(BackendOptions(), packing)
+        pipe.embedder.use_precision(None, packing=packing)
         assert is_packed(classifier.encoder) == (packing == "auto")
         answers[packing] = [answer["score"] for answer in pipe(texts)]
     assert answers["auto"] == pytest.approx(answers["off"], abs=1e-5)

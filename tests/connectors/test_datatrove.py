@@ -7,16 +7,15 @@ import sys
 import numpy as np
 import pyarrow.parquet
 import pytest
-from datasets import Dataset
 from safetensors.numpy import load_file
 from transformers import AutoTokenizer
 
-from docsplit_hf import DocumentEncoder, KNNClassifier, default_checkpoint, segment_documents
+from docsplit_hf import DocumentEncoder, KNNClassifier, default_checkpoint
 
 datatrove = pytest.importorskip("datatrove", reason="The extra datatrove is not installed.")
 from datatrove.data import Document  # noqa: E402
 
-from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader, ReadFiles, SegmentDocuments  # noqa: E402
+from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader, ReadFiles  # noqa: E402
 from docsplit_hf.encoding.embedders import make_embedder  # noqa: E402
 
 from ..reading.files.sample_files import make_pdf  # noqa: E402
@@ -62,20 +61,6 @@ def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
     with pytest.raises(ValueError, match=r"is \['a', 'b'\]: give it one label"):
         list(several.run(iter([Document("A text.", "0", metadata={"kinds": ["a", "b"]})]), 0, 1))
     assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
-
-
-def test_documents_are_segmented_as_for_pretraining(documents):
-    segmented = list(SegmentDocuments().run(iter(documents)))
-    tokenizer = AutoTokenizer.from_pretrained(default_checkpoint())
-    expected = segment_documents(Dataset.from_dict({"text": TEXTS[:-1]}), tokenizer)
-    assert len(segmented) == len(expected) == 6
-    for document, row in zip(segmented, expected, strict=True):
-        assert {name: document.metadata[name] for name in row} == row
-    assert SegmentDocuments(segmenter="newline").segmenter == "newline"
-    with pytest.raises(ValueError, match="xx"):
-        SegmentDocuments(language="xx")
-    with pytest.raises(ValueError, match="must be one of .*, got 'dropout-pair'"):
-        SegmentDocuments(single_sentence="dropout-pair")
 
 
 def test_tasks_read_each_line_of_a_file_once(tmp_path):

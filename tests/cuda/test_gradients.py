@@ -19,8 +19,8 @@ def gradients(model, batch, bf16=True):
     """All gradients of InfoNCE and MLM as one vector, in float64."""
     model.to(DEVICE).train().zero_grad()
     with torch.autocast(DEVICE, torch.bfloat16, enabled=bf16):
-        output = model(**model_inputs(batch, "separate"))
-        contrastive = in_batch_info_nce(output.embeddings, batch["document_ids"], 0.05, "cosine", False)
+        output = model(**model_inputs(batch))
+        contrastive = in_batch_info_nce(output.embeddings, batch["document_ids"], 0.05, "cosine")
         loss = contrastive.loss.mean() + 0.1 * output.mlm_loss
     loss.backward()
     found = [weights.grad.flatten() for weights in model.parameters() if weights.grad is not None]
@@ -57,8 +57,8 @@ def test_packed_gradients_are_as_exact_as_padded_ones(make_model, padded, batch,
 def test_gradients_in_float32_are_those_of_a_cpu(make_model, batch, exact):
     model = make_model()
     on_cpu = {name: values.cpu() for name, values in batch.items()}
-    output = model.train()(**model_inputs(on_cpu, "separate"))
-    contrastive = in_batch_info_nce(output.embeddings, on_cpu["document_ids"], 0.05, "cosine", False)
+    output = model.train()(**model_inputs(on_cpu))
+    contrastive = in_batch_info_nce(output.embeddings, on_cpu["document_ids"], 0.05, "cosine")
     (contrastive.loss.mean() + 0.1 * output.mlm_loss).backward()
     found = [weights.grad.flatten() for weights in model.parameters() if weights.grad is not None]
     assert distance(torch.cat(found).double(), exact.cpu()) < 1e-4
@@ -90,7 +90,7 @@ def test_flash_attention_is_inside_the_compiled_graph(make_model, batch):
         return graph.forward
 
     with torch.autocast(DEVICE, torch.bfloat16):
-        model(**model_inputs(batch, "separate"))
+        model(**model_inputs(batch))
         hook.remove()
         positional, named = calls[0]
         named = {name: value for name, value in named.items() if value is not None}
@@ -123,7 +123,7 @@ def test_the_same_dropout_is_drawn_again_with_gradients(make_model, batch, is_co
     use_packing(model, "on")
     if is_compiled:
         compile_layers(model)
-    inputs = model_inputs(batch, None)
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
     with torch.autocast(DEVICE, torch.bfloat16):
         state = RandomState(torch.device(DEVICE))
         with torch.no_grad():

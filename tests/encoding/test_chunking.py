@@ -12,7 +12,7 @@ from transformers import BertModel
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding import chunking as long_documents
 from docsplit_hf.encoding import embed_chunks
-from docsplit_hf.encoding.chunking import SEVERAL_VECTORS, SINGLE_VECTOR, ChunkSettings, passage_bounds, read_chunks
+from docsplit_hf.encoding.chunking import SINGLE_VECTOR, ChunkSettings, passage_bounds, read_chunks
 from docsplit_hf.reading import tokenization
 
 PROMPT = "Represent the text:"
@@ -51,10 +51,9 @@ def test_short_texts_have_equal_embeddings_under_all_strategies(encoder, tokeniz
     expected = encoder.encode(short, show_progress=False)
     for strategy in SINGLE_VECTOR:
         assert (encoder.encode(short, show_progress=False, long_documents=strategy) == expected).all(), strategy
-    for strategy in SEVERAL_VECTORS:
-        passages = encoder.encode_passages(short, show_progress=False, long_documents=strategy, passage_length=64)
-        assert (passages.embeddings == expected).all() and (passages.counts == 1).all()
-        assert passages.spans.tolist() == [[0, len(text)] for text in short]
+    passages = encoder.encode_passages(short, show_progress=False, passage_length=64)
+    assert (passages.embeddings == expected).all() and (passages.counts == 1).all()
+    assert passages.spans.tolist() == [[0, len(text)] for text in short]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -77,7 +76,7 @@ def test_passages_cover_every_token_in_order_with_their_spans(chunk_settings, to
 
 
 @pytest.mark.parametrize("prompt", ["", PROMPT])
-@pytest.mark.parametrize("strategy", ["head_tail", "passages", "late"])
+@pytest.mark.parametrize("strategy", ["head_tail", "passages"])
 def test_windows_give_the_same_passages_as_the_whole_text(tokenizer, long_text, strategy, prompt, monkeypatch):
     text = "  " + long_text[:12_000].replace("\n", " ")
     chunk_settings = ChunkSettings.of(tokenizer, 40, prompt)
@@ -93,23 +92,24 @@ def test_windows_give_the_same_passages_as_the_whole_text(tokenizer, long_text, 
     for one, other in zip(parts, whole, strict=True):
         assert one.input_ids.tolist() == other.input_ids.tolist()
         assert (one.start, one.end, one.is_only) == (other.start, other.end, other.is_only)
-        assert np.array_equal(one.spans, other.spans)
 
 
-@pytest.mark.parametrize("strategy", SEVERAL_VECTORS)
-def test_max_passages_gives_the_first_passages(chunk_settings, long_text, strategy, caplog):
+def test_max_passages_gives_the_first_passages(chunk_settings, long_text, caplog):
     texts = ["a garden", long_text, long_text[:300], long_text]  # two of them have several windows
     characters = sum(len(text) for text in texts)
-    read_whole = list(read_chunks(texts, chunk_settings, strategy, None, None))
+    read_whole = list(read_chunks(texts, chunk_settings, "passages", None, None))
     for most in (1, 3, 7, 10_000):
         caplog.clear()
-        read_capped = list(read_chunks(texts, chunk_settings, strategy, None, most))
+        read_capped = list(read_chunks(texts, chunk_settings, "passages", None, most))
         cut = unread = 0
         for text in range(len(texts)):
             whole, capped = ([chunk for chunk in read if chunk.text == text] for read in (read_whole, read_capped))
             assert len(capped) == min(len(whole), most)
             for one, other in zip(capped, whole, strict=False):
-                assert one.input_ids.tolist() == other.input_ids.tolist() and one.spans.tolist() == other.spans.tolist()
+                assert one.input_ids.tolist() == other.input_ids.tolist() and (one.start, one.end) == (
+                    other.start,
+                    other.end,
+                )
             read = 1 if len(whole) <= most else capped[-1].end / len(texts[text])
             assert capped[-1].read_fraction == read
             cut += len(whole) > most
@@ -165,27 +165,6 @@ def test_a_passage_is_embedded_like_a_text_of_its_own(encoder, texts):
     assert passages.embeddings == pytest.approx(alone, abs=1e-5)
 
 
-@pytest.mark.parametrize("prompt", ["", PROMPT])
-def test_late_passages_are_means_of_states_of_the_whole_text(encoder, tokenizer, prompt):
-    encoder = DocumentEncoder(encoder.model, tokenizer, "mean", prompt=prompt, include_prompt=False)
-    text = RIVERS * 3 + "A garden is near. " * 3
-    passages = encoder.encode_passages(
-        [text, "a stone"], long_documents="late", passage_length=20, normalize=False, show_progress=False
-    )
-    ids = ids_of(tokenizer, prompt + text)
-    prefix = encoder.chunk_settings.prefix
-    suffix = encoder.chunk_settings.suffix
-    with torch.no_grad():
-        states = encoder.model(torch.tensor([[*prefix, *ids, *suffix]])).last_hidden_state[0]
-    start = len(prefix) + len(ids_of(tokenizer, prompt))
-    for embedding, (first, last) in zip(passages.embeddings[:-1], passages.spans[:-1], strict=True):
-        tokens = len(ids_of(tokenizer, text[first:last]))
-        assert embedding == pytest.approx(states[start : start + tokens].mean(0).numpy(), abs=1e-5)
-        start += tokens
-    alone = encoder.encode(["a stone"], normalize=False, show_progress=False)[0]
-    assert passages.counts[1] == 1 and passages.embeddings[-1] == pytest.approx(alone, abs=1e-5)
-
-
 def test_truncated_embeddings_are_the_first_dimensions(encoder, long_text):
     texts = [long_text, "The river feeds the valley."]
     for options in ({}, {"normalize": False}, {"long_documents": "average"}):
@@ -215,10 +194,6 @@ def test_invalid_options_are_refused(encoder, tokenizer):
         encoder.encode(["a"], long_documents="split")
     with pytest.raises(ValueError, match="'passages' gives a text several embeddings: use encode_passages"):
         encoder.encode(["a"], long_documents="passages")
-    with pytest.raises(ValueError, match="one of 'passages', 'late', got 'average'"):
-        encoder.encode_passages(["a"], long_documents="average")
-    with pytest.raises(ValueError, match="mean pooling, and this is 'cls': use 'passages'"):
-        DocumentEncoder(encoder.model, tokenizer, "cls").encode_passages(["a"], long_documents="late")
     with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 65"):
         encoder.encode_passages(["a"], passage_length=65)
     with pytest.raises(ValueError, match="passage_length must be from 3 to 64 tokens, got 2"):

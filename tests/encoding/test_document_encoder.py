@@ -295,9 +295,9 @@ def test_compiling_reaches_each_layer_and_leaves_no_trace_in_a_copy(tiny_config,
         assert encoder.encode(texts, show_progress=False, **options) == pytest.approx(expected, abs=1e-5)
 
 
-def test_compiling_with_openvino_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="compile=True is for backend='torch', and 'openvino' compiles by itself"):
-        DocumentEncoder.from_pretrained(str(tmp_path), backend="openvino", compile=True)
+def test_compiling_in_int8_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="compile=True is for torch, and precision='int8' is compiled by OpenVINO"):
+        DocumentEncoder.from_pretrained(str(tmp_path), precision="int8", compile=True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU of CUDA")

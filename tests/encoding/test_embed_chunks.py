@@ -64,14 +64,6 @@ def test_rows_are_padded_on_the_right_for_any_tokenizer(tokenizer):
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
 
 
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.data())
-def test_the_rows_of_a_batch_are_those_of_its_chunks_in_order(counts, data):
-    numbers = data.draw(st.lists(st.integers(0, len(counts) - 1), min_size=1, unique=True))
-    rows = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
-    expected = np.concatenate([rows[number] for number in numbers])
-    assert embed_chunks._rows_of(numbers, np.array(counts)).tolist() == expected.tolist()
-
-
 @pytest.mark.parametrize(
     ("gigabytes", "width", "packed", "expected"),
     [
@@ -186,7 +178,7 @@ def test_a_generator_of_chunks_is_read_lazily_and_its_error_comes_after_the_grou
         chunks=chunks(),
         options=EmbeddingOptions(long_documents="first"),
         sizes=[32],
-        pool_states=lambda states, mask, _: [states[:, 0]],
+        pool_states=lambda states, mask: [states[:, 0]],
     )
     assert not read
     done = []

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
+from docsplit_hf.encoding.chunking import token_counts
 from docsplit_hf.encoding.embedders import make_embedder
 from docsplit_hf.encoding.reading_time import LONGEST_WAIT, ReadingTime
 
@@ -19,7 +20,10 @@ def test_the_estimate_follows_the_tokens_that_are_read(embedder, texts):
     """The longest text has half of all characters; the sample takes two seconds."""
     given = [*texts, *texts, " ".join([*texts, *texts])]
     reading = ReadingTime.measure(embedder, iter(given), clock=iter([100.0, 102.0]).__next__)
-    tokens = {way: embedder.with_options(long_documents=way).cut(given).token_counts for way in ("first", "whole")}
+    tokens = {}
+    for way in ("first", "whole"):
+        chunks = embedder.with_options(long_documents=way).chunks(given, [None] * len(given))
+        tokens[way] = token_counts(chunks, len(given))
     assert reading.texts == 97
     assert reading.whole / reading.first == pytest.approx(sum(tokens["whole"]) / sum(tokens["first"]), rel=0.15)
     assert reading.first == pytest.approx(2 * 97 / 16, rel=0.15)  # of the texts, most are longer than the encoder reads

@@ -39,7 +39,7 @@ def train(workshop, labeled, run_script):
             f"--output_dir={workshop / name}", f"--model_name_or_path={workshop / 'tiny'}",
             f"--dataset_name={labeled}", "--text_column=body", "--label_column=topic", "--validation_size=8",
             "--num_train_epochs=2", "--learning_rate=1e-3", "--logging_steps=2", "--use_cpu",
-            "--triplet_choice=hardest", *options,
+            *options,
         ]  # fmt: skip
         return workshop / name, run(SCRIPT, *arguments, **more)
 

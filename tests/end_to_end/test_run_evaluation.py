@@ -8,7 +8,7 @@ import pytest
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.apps.cli.evaluate import word_counts_win
-from docsplit_hf.evaluation.experiment import Measurement
+from docsplit_hf.evaluation.experiment import PlannedMeasurement
 
 from .conftest import ROOT
 from .forked import kill_script, start_script
@@ -70,17 +70,17 @@ def numbers(folder):
 
 def test_the_report_and_the_last_screen(whole):
     folder, printed = whole
-    assert "Full classification" in printed and "| tiny |" in printed and "results.md" in printed
+    assert "Full classification" in printed and " tiny |" in printed and "results.md" in printed
     report = (folder / "results.md").read_text()
-    for part in ("## Half-document retrieval", f"python {SCRIPT}", "![few_shot_curve.png](few_shot_curve.png)"):
+    for part in ("## Half-document retrieval", f"python {SCRIPT}"):
         assert part in report, part
 
 
 def test_a_repeated_command_computes_nothing_and_writes_the_same_files(evaluate, whole, monkeypatch):
     folder, _ = whole
     before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
-    assert set(before) == {"results.json", "results.md", "few_shot_curve.png", "few_shot_curve.svg"}
-    monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
+    assert set(before) == {"results.json", "results.md"}
+    monkeypatch.setattr(PlannedMeasurement, "run", lambda *_: 1 / 0)
     assert f"{RECORDS} records, 0 of them measured now" in evaluate(folder)
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 
@@ -95,7 +95,7 @@ def test_a_killed_run_continues(server, command, evaluate, whole, tmp_path):
     embedded = {file: file.stat().st_mtime_ns for file in (tmp_path / "killed" / "embeddings").glob("*.safetensors")}
     assert embedded
 
-    printed = evaluate(tmp_path / "killed", "--no_figures")
+    printed = evaluate(tmp_path / "killed")
     assert f"{RECORDS} records, {RECORDS - len(done)} of them measured now" in printed
     assert json.loads(results.read_text())["records"][: len(done)] == done
     assert {file: file.stat().st_mtime_ns for file in embedded} == embedded
@@ -110,7 +110,7 @@ def test_embeddings_are_cached_apart_from_results_and_by_length(evaluate, whole,
         return real(self, texts, **options)
 
     monkeypatch.setattr(DocumentEncoder, "encode", encode_few)
-    evaluate(tmp_path, "--no_figures", f"--cache_dir={whole[0] / 'embeddings'}")
+    evaluate(tmp_path, f"--cache_dir={whole[0] / 'embeddings'}")
     assert numbers(tmp_path) == numbers(whole[0])
     with pytest.raises(AssertionError, match="not served from the cache"):
         evaluate(tmp_path, f"--cache_dir={whole[0] / 'embeddings'}", "--max_length=16")
@@ -147,7 +147,7 @@ def test_named_columns_and_a_rare_class_that_stops_few_shot_only(evaluate, texts
     (tmp_path / "contracts.csv").write_text("body;kind\n" + "".join(lines), encoding="cp1252")
     options = ["--tasks", str(tmp_path / "contracts.csv"), "--text_column=body", "--label_column=kind"]
     options += ["--csv_separator=;", "--encoding=cp1252"]
-    printed = evaluate(tmp_path / "out", *options, "--protocol", "full", "few_shot", "--no_figures")
+    printed = evaluate(tmp_path / "out", *options, "--protocol", "full", "few_shot")
     reason = "does not run on contracts: 3 examples of each class"
     assert f"Left out: few_shot {reason}" in printed and reason in (tmp_path / "out" / "results.md").read_text()
     assert "6 records, 6 of them measured now in 0 min" in printed
@@ -159,14 +159,16 @@ def test_labels_that_are_a_tree_are_measured_by_level(evaluate, texts, tmp_path)
     rows = [{"text": text, "label": labels[number % 3]} for number, text in enumerate(texts)]
     file = tmp_path / "places.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = ["--tasks", str(file), "--protocol", "full", "few_shot", "--no_figures"]
+    options = ["--tasks", str(file), "--protocol", "full", "few_shot"]
     folder = tmp_path / "out"
 
     flat = evaluate(folder, *options)
     assert "level 1" not in flat and "level_1" not in (folder / "results.json").read_text()
     by_name = evaluate(folder, *options, "--hierarchy=/")
-    assert "| System | places, level 1 (2 labels) Acc | places, level 1 (2 labels) F1 |" in by_name
-    assert "### Few-shot classification by level" in (folder / "results.md").read_text()
+    assert "| Task | System | Acc | F1 | level 1 Acc | level 1 F1 |" in by_name
+    assert (
+        "| Examples per class | System | Acc | F1 | level 1 Acc | level 1 F1 |" in (folder / "results.md").read_text()
+    )
     records = json.loads((folder / "results.json").read_text())["records"]
     of_tree = records[len(records) // 2 :]
     for record, of_flat in zip(of_tree, records[: len(records) // 2], strict=True):

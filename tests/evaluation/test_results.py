@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from docsplit_hf.evaluation.results import ResultStore, describe_run, setting, summarize, summarize_records
+from docsplit_hf.evaluation.results import ResultStore, describe_command, setting, summarize, summarize_records
 
 RECORD = {
     "system": "A", "system_fingerprint": "a", "task": "B", "task_fingerprint": "b", "protocol": "full",
@@ -111,4 +111,4 @@ def test_an_interval_over_documents_goes_with_its_metric():
     ],
 )
 def test_a_run_keeps_the_command_that_repeats_it(argv, command):
-    assert describe_run(argv)["command"] == command
+    assert describe_command(argv)["command"] == command

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.evaluation.experiment import EvaluationSettings, Measurement
-from docsplit_hf.evaluation.markdown_report import main_table
+from docsplit_hf.evaluation.experiment import EvaluationSettings, PlannedMeasurement
 from docsplit_hf.evaluation.protocols import FITTED, LARGEST_CLASS
+from docsplit_hf.evaluation.report import main_table
 from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_names
 from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
@@ -68,7 +68,7 @@ def test_nothing_is_measured_twice_and_names_may_change(tmp_path, task, monkeypa
     expected += [("few_shot", "tfidf")] * 3 + [("few_shot", LARGEST_CLASS)] * 3
     assert [(record["protocol"], record["system"]) for record in first] == expected
     content = (tmp_path / "results.json").read_bytes()
-    monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
+    monkeypatch.setattr(PlannedMeasurement, "run", lambda *_: 1 / 0)
     again, _ = run_protocols(
         {"tfidf": TfidfSystem("TF-IDF")}, [task], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path)
     )
@@ -104,7 +104,7 @@ def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
     said = score_texts(prepare_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
     said = [task.label_names.index(store.label_names[i]) for i in said]
     assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
-    shown = main_table(records, ResultStore(tmp_path).tasks, SETTINGS)
+    shown = main_table(records)
     assert f"| docsplit-small-en, {FITTED} |" in shown and f"| {LARGEST_CLASS} |" in shown
 
 
@@ -137,7 +137,7 @@ def test_each_probe_of_a_tree_has_metrics_by_level(tmp_path, task):
 
 
 def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monkeypatch):
-    monkeypatch.setattr(Measurement, "run", lambda *_: 1 / 0)
+    monkeypatch.setattr(PlannedMeasurement, "run", lambda *_: 1 / 0)
     with pytest.raises(ValueError, match="no protocol 'few-shot'"):
         run_protocols({"tfidf": TfidfSystem()}, [task], ["full", "few-shot"], SETTINGS, ResultStore(tmp_path))
     assert not (tmp_path / "results.json").exists()

@@ -15,8 +15,8 @@ from docsplit_hf.evaluation.systems import (
     EncoderWithOptions,
     TfidfSystem,
     cached_embeddings,
-    load_encoder,
     load_system,
+    load_text_encoder,
 )
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
@@ -56,11 +56,11 @@ def test_unknown_systems_and_options_are_refused():
 
 def test_precision_and_long_documents_are_part_of_the_fingerprint(tiny_checkpoint, texts):
     name = str(tiny_checkpoint)
-    plain = load_encoder(name)
-    short = load_encoder(name, max_length=20)
-    bf16 = load_encoder(name, bf16=True)
-    average = load_encoder(name, max_length=20, long_documents="average")
-    assert load_encoder(name).fingerprint == plain.fingerprint
+    plain = load_text_encoder(name)
+    short = load_text_encoder(name, max_length=20)
+    bf16 = load_text_encoder(name, bf16=True)
+    average = load_text_encoder(name, max_length=20, long_documents="average")
+    assert load_text_encoder(name).fingerprint == plain.fingerprint
     assert len({encoder.fingerprint for encoder in (plain, short, bf16, average)}) == 4
     assert isinstance(bf16, EncoderWithOptions) and "bf16=True" in repr(bf16)
     long = [" ".join(texts)]
@@ -72,14 +72,14 @@ def test_precision_and_long_documents_are_part_of_the_fingerprint(tiny_checkpoin
 
 def test_an_address_loads_an_endpoint_encoder(caplog):
     name = "http://localhost:8000/v1#org/model#requests_per_minute=90#max_characters=100#key_variable=MY_KEY"
-    encoder = load_encoder(name, max_length=512)
+    encoder = load_text_encoder(name, max_length=512)
     assert isinstance(encoder, EndpointEncoder) and encoder.model == "org/model"
     assert (encoder.requests_per_minute, encoder.max_characters, encoder.key_variable) == (90, 100, "MY_KEY")
     assert "is an endpoint: max_length, bf16 and long_documents have no effect" in caplog.text
     with pytest.raises(ValueError, match="max_characters must be a number, got 'many'"):
-        load_encoder("http://localhost:8000/v1#model#max_characters=many")
+        load_text_encoder("http://localhost:8000/v1#model#max_characters=many")
     with pytest.raises(ValueError, match="has the option 'prompt'; allowed are: model, key_variable"):
-        load_encoder("http://localhost:8000/v1#model#prompt=Represent:")
+        load_text_encoder("http://localhost:8000/v1#model#prompt=Represent:")
 
 
 class CountingEncoder:
@@ -150,7 +150,7 @@ def test_a_damaged_file_is_noticed_and_replaced(tmp_path, damage, caplog):
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     if damage == "other_rows":
-        save_file({"embeddings": first[:2]}, path, {"sha256": systems._checksum({"embeddings": first[:2]})})
+        save_file({"embeddings": first[:2]}, path, {"sha256": systems._checksum(first[:2])})
     elif damage == "no_checksum":
         save_file({"embeddings": first[:10]}, path)
     else:

@@ -1,8 +1,9 @@
-from docsplit_hf.evaluation.figures import save_figures
 from experiments.papers_options import PaperSettings
 from experiments.report.bars import few_shot_bars
+from experiments.report.figures import save_figures
 from experiments.report.paper_figures import FIGURES
-from tests.evaluation.test_figures import check_labels, frame_of
+
+from .test_figures import check_labels, frame_of
 
 
 def test_every_figure_of_the_papers_is_a_png_and_an_svg_and_the_same_each_time(tmp_path):

@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
-from transformers import BertModel
 
-from docsplit_hf import DocumentEncoder, load_system
-from docsplit_hf.evaluation import systems
-from docsplit_hf.evaluation.systems import EncoderWithOptions, TfidfSystem
-from experiments.systems import ALL_SYSTEMS_WITHOUT_ENCODER, BM25System, cached_passages, with_passages
+from docsplit_hf import load_system
+from docsplit_hf.evaluation.systems import TfidfSystem
+from experiments.systems import ALL_SYSTEMS_WITHOUT_ENCODER, BM25System, with_passages
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
 
@@ -48,23 +46,3 @@ def test_a_system_of_passages_has_their_mean_as_features(tiny_checkpoint, texts)
     assert (features * average).sum(1) == pytest.approx(1, abs=1e-3) and passages.counts[0] > 5
     alone = encoder.encode(long, show_progress=False)[1]
     assert features[1] == pytest.approx(alone, abs=1e-5) and abs(features[0] @ alone) < 0.999
-
-
-def test_passages_are_cached_and_nan_names_its_text(tiny_config, tokenizer, texts, tmp_path, monkeypatch):
-    encoder = DocumentEncoder(BertModel(tiny_config), tokenizer, max_length=16)
-    reader = EncoderWithOptions(encoder, long_documents="passages")
-    first = cached_passages(reader, texts[:12], tmp_path)
-    expected = encoder.encode_passages(texts[:12], show_progress=False)
-    assert first.embeddings == pytest.approx(expected.embeddings, abs=1e-5)
-    assert first.counts.tolist() == expected.counts.tolist() and first.spans.tolist() == expected.spans.tolist()
-    monkeypatch.setattr(DocumentEncoder, "encode_passages", None)
-    for kept, array in zip(cached_passages(reader, texts[:12], tmp_path), first, strict=True):
-        assert kept.tobytes() == array.tobytes()
-    broken = expected._replace(embeddings=expected.embeddings.copy())
-    broken.embeddings[broken.counts[:10].sum(), 0] = np.nan
-    monkeypatch.setattr(systems, "CHUNK", 12)
-    monkeypatch.setattr(DocumentEncoder, "encode_passages", lambda *given, **options: broken)
-    with pytest.raises(
-        ValueError, match=f"NaN or infinity for 1 of 12 texts, the first of them text 10: '{texts[10][:9]}"
-    ):
-        cached_passages(reader, texts[:12], None)

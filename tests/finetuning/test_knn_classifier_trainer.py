@@ -20,8 +20,8 @@ from docsplit_hf import (
 )
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 from docsplit_hf.finetuning.evaluation import evaluate_parts
-from docsplit_hf.finetuning.knn_classifier_trainer import REMOVED_METHODS, lora_around
-from docsplit_hf.finetuning.triplets import choose_triplets, same_labels, squared_distances
+from docsplit_hf.finetuning.knn_classifier_trainer import lora_around
+from docsplit_hf.finetuning.triplets import choose_triplets, same_labels
 from docsplit_hf.reading.labels import labels_by_name
 
 NAMES = ["river", "engine", "other"]
@@ -82,21 +82,15 @@ def metrics_of(trainer, dataset):
     return evaluate_parts(pipeline_of(trainer).embedder, trainer.datastore, dataset, "test")
 
 
-@pytest.mark.parametrize("name", REMOVED_METHODS)
-def test_removed_methods_teach_what_to_call_instead(make_trainer, name):
-    with pytest.raises(AttributeError, match=f"trainer.{name} was removed: call "):
-        getattr(make_trainer(), name)
-
-
 def test_the_loss_is_equation_4(make_trainer):
-    trainer = make_trainer(triplet_choice="hardest", triplet_weight=0.3, triplet_margin=0.7)
+    trainer = make_trainer(triplet_weight=0.3, triplet_margin=0.7)
     batch = next(iter(trainer.get_train_dataloader()))
     trainer.model.eval()
     output = trainer.model(batch["input_ids"], batch["attention_mask"])
     labels = batch["labels"]
     anchors = output.retrieval_embeddings
-    distances = squared_distances(anchors, anchors)
-    positives, negatives = choose_triplets(distances, same_labels(labels, labels), torch.arange(9), "hardest")
+    random = make_trainer(triplet_weight=0.3)._generator()
+    positives, negatives = choose_triplets(same_labels(labels, labels), torch.arange(9), random)
     to_positives = ((anchors - anchors[positives]) ** 2).sum(1)
     to_negatives = ((anchors - anchors[negatives]) ** 2).sum(1)
     triplet_loss = torch.clamp(to_positives - to_negatives + 0.7, min=0).mean()
@@ -238,8 +232,6 @@ def test_training_reads_the_prompt(make_trainer, examples, tokenizer):
 def test_unsuitable_options_for_long_documents_are_refused_before_training(make_trainer):
     with pytest.raises(ValueError, match="passage_length=65 is more than the 64 tokens that the model reads"):
         make_trainer(model_options={"long_documents": "passages", "passage_length": 65})
-    with pytest.raises(ValueError, match="Late chunking is for mean pooling"):
-        make_trainer(pooling="cls", model_options={"long_documents": "late"})
 
 
 def test_an_interrupted_run_can_be_saved_completely(make_trainer):

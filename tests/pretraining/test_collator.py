@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 from transformers import LongformerConfig
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
-from docsplit_hf.pretraining.collator import IGNORED_LABEL, TokenMasking, default_max_length, rows_as_arrays
+from docsplit_hf.pretraining.collator import IGNORED_LABEL, default_max_length, mask_tokens, rows_as_arrays
 from docsplit_hf.pretraining.streaming import EPOCH_KEY
 
 
@@ -211,8 +211,8 @@ def test_15_percent_are_chosen_and_80_10_10_of_them_become_mask_random_same():
     maskable = np.arange(200_000) % 10 != 0
     tokens[~maskable] = SPECIAL
     tokens.flags.writeable = False  # raises if the masking changes its argument
-    masking = TokenMasking(0.15, MASK, VOCABULARY, is_special=np.arange(SPECIAL + 2) == SPECIAL)
-    masked, labels = masking.mask(tokens, np.random.default_rng(0))
+    is_special = np.arange(SPECIAL + 2) == SPECIAL
+    masked, labels = mask_tokens(tokens, np.random.default_rng(0), 0.15, MASK, VOCABULARY, is_special)
     chosen = labels != IGNORED_LABEL
     replacements = masked[chosen]
     assert (labels[chosen] == tokens[chosen]).all() and (masked[~chosen] == tokens[~chosen]).all()

@@ -58,7 +58,7 @@ def test_a_student_learns_from_whole_documents_too(make_baseline, loss_of_steps)
     losses = loss_of_steps(trainer)
     assert losses[12] < 0.7 * losses[1]
     trainer.save_model()
-    assert "Each document is its own only view." in Path(trainer.args.output_dir, "README.md").read_text()
+    assert "| Views | docsplit, parts 1 |" in Path(trainer.args.output_dir, "README.md").read_text()
 
 
 @pytest.mark.parametrize("taught, learned", [(24, 8), (8, 8), (6, 8)])
@@ -89,7 +89,6 @@ def test_a_student_learns_from_a_teacher_with_more_dimensions(make_baseline, los
     third_epoch = sum(losses[step] for step in range(9, 13))
     assert third_epoch < 0.98 * first_epoch
     assert "The teacher's 384 dimensions are mapped to the student's 32 by 70 views" in caplog.text
-    assert "mapped to 32 of 384 dimensions" in trainer.describe_loss()
 
 
 @pytest.mark.parametrize("objective, options", [("distillation", {"contrast_weight": 0.1}), ("info_nce", {})])
@@ -118,5 +117,4 @@ def test_the_card_names_the_teacher(make_baseline, tiny_checkpoint):
     trainer = make_baseline("distillation")
     trainer.save_model()
     card = open(f"{trainer.args.output_dir}/README.md").read()
-    assert "the embeddings of another encoder, tiny" in card and "Cite the teacher: tiny" in card
-    assert "| Loss | 1 - cosine to the teacher's embedding |" in card and "| Negatives per document | 0 |" in card
+    assert "Cite the teacher: tiny" in card and "teacher tiny, teacher_precision float32" in card

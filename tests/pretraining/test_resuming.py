@@ -55,7 +55,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(make_baseline, loss_of_steps,
     assert not set(load_file(checkpoint / "model.safetensors")) & set(load_file(checkpoint / file))
     resumed.save_model()
     assert not (folder / file).exists()  # modules for resuming are not published
-    has_note = "behind a projection head that the model is saved without" in (folder / "README.md").read_text()
+    has_note = "projection_head True" in (folder / "README.md").read_text()
     assert has_note == (objective == "info_nce")
     (checkpoint / file).unlink()
     with pytest.raises(ValueError, match=f"checkpoint-4 has no {file}, so it cannot be resumed"):

@@ -1,6 +1,5 @@
 """View functions: halves, sentences, crops, spans."""
 
-import math
 from collections import Counter
 
 import numpy as np
@@ -93,19 +92,6 @@ def test_a_budget_samples_the_whole_document_and_long_sentences_as_often_as_shor
     assert abs(counts - 250).max() < 5 * np.sqrt(250)
 
 
-@pytest.mark.parametrize("spread", [0.25, 0.5])
-def test_sizes_of_the_halves_follow_the_probability_spread(spread):
-    sizes = [len(views_of(docsplit, [1] * 10, seed, probability_spread=spread)[1]) for seed in range(4000)]
-    counts = np.bincount(sizes, minlength=11)
-    probabilities = np.linspace(0.5 - spread, 0.5 + spread, 2001)[:, None]
-    ways = np.array([math.comb(10, size) for size in range(1, 10)])
-    expected = (ways * probabilities ** np.arange(1, 10) * (1 - probabilities) ** (10 - np.arange(1, 10))).mean(0)
-    expected *= 4000 / expected.sum()
-    assert (np.abs(counts[1:10] - expected) < 5 * np.sqrt(expected)).all() and counts[0] == counts[10] == 0
-    if spread == 0.5:  # all sizes are equally likely
-        assert expected == pytest.approx([4000 / 9] * 9, rel=0.01)
-
-
 @given(lengths=LENGTHS, seed=SEEDS, parts=st.integers(2, 8))
 def test_parts_are_a_partition_or_each_has_a_sentence(lengths, seed, parts):
     views = views_of(docsplit, lengths, seed, parts=parts)
@@ -185,13 +171,11 @@ def test_the_span_stays_in_its_document_with_the_given_probability():
         ("halves", None, "'halves'.*'cropping', 'docsplit'"),
         ("cropping", {"ratio": 0.1}, "no option 'ratio'.*ratio_min=0.1, ratio_max=0.5, deletion=0.0"),
         ("simcse", {"ratio": 0.1}, "no option 'ratio'.*none"),
-        ("docsplit", {"ratio": 0.1}, "no option 'ratio'.*max_tokens=0, probability_spread=0.0, parts=2"),
+        ("docsplit", {"ratio": 0.1}, "no option 'ratio'.*max_tokens=0, parts=2"),
         ("docsplit", {"max_tokens": 9.5}, "max_tokens of the views 'docsplit' is a whole number, got 9.5"),
         ("docsplit", {"max_tokens": -1}, r"max_tokens must be 0 \(whole halves\) or above, got -1"),
         ("docsplit", {"parts": 0}, "parts must be from 1 to 8, 2 as in the papers, got 0"),
         ("docsplit", {"parts": 9}, "got 9"),
-        ("docsplit", {"parts": 3, "probability_spread": 0.1}, "leave it out with parts=3"),
-        ("docsplit", {"probability_spread": 0.6}, r"probability_spread must be in \[0, 0.5\], got 0.6"),
         ("cropping", {"ratio_min": "a"}, "ratio_min of the views 'cropping' is a number, got 'a'"),
         ("cropping", {"ratio_min": 0.6}, "ratio_min <= ratio_max <= 1, got 0.6 and 0.5"),
         ("cropping", {"ratio_min": 0}, "0 < ratio_min"),

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from docsplit_hf.reading.characters import replace_lone_surrogates
 from docsplit_hf.reading.labeled_examples import load_labeled_examples
-from docsplit_hf.reading.labels import label_names_of
 
 TEXTS = [f"Text {i}." for i in range(30)]
 ANIMALS = ["cat", "ant", "bee"] * 10
@@ -424,17 +423,4 @@ def test_labels_with_different_spellings_are_named(caplog):
     rows = {"text": [f"text {i}" for i in range(7)], "label": SPELLINGS}
     examples = load_labeled_examples(Dataset.from_dict(rows), validation_size=0)
     assert examples["train"].features["label"].names == ["Sport", "news", "sport", "sport "]
-    assert "'sport' and 'Sport' and 'sport '. If they are the same, pass merge_labels=True" in caplog.text
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_spellings_of_a_label_are_merged_and_counted(several, caplog):
-    labels = [[label] for label in SPELLINGS] if several else SPELLINGS
-    if several:
-        labels[1] = ["sport", "Sport"]
-    rows = {"text": [f"text {i}" for i in range(7)], "label": labels}
-    examples = load_labeled_examples(Dataset.from_dict(rows), validation_size=0, merge_labels=True)["train"]
-    assert label_names_of(examples) == ["news", "sport"]
-    assert examples["label"][:] == ([[1]] * 5 + [[0]] * 2 if several else [1] * 5 + [0] * 2)
-    assert f"{3 if several else 2} examples have another spelling of their label now" in caplog.text
-    assert "differ only" not in caplog.text
+    assert "'sport' and 'Sport' and 'sport '. If they are the same label, give them one name" in caplog.text

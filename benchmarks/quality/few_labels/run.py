@@ -91,7 +91,6 @@ def pipeline_options(options: argparse.Namespace) -> dict[str, str]:
     if options.long_documents is not None:
         given["long_documents"] = options.long_documents
     if options.int8:
-        given["backend"] = "openvino"
         given["precision"] = "int8"
     return given
 

@@ -171,7 +171,7 @@ def main() -> None:
             print(name, error, flush=True)
             continue
         with mock.patch.object(embedding, "SAMPLE", 1):  # its speed is not used
-            embedder = Embedder(options.encoder, loaded, options.embeddings, backend="openvino", precision="int8")
+            embedder = Embedder(options.encoder, loaded, options.embeddings, precision="int8")
         pipe = embedder.pipeline()
         task = shorten(loaded)
         for labels, number in missing:

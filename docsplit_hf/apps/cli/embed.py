@@ -45,7 +45,7 @@ class EmbeddingArguments:
         help="The .parquet file for the rows of the input and the column 'embedding'.",
     )
     truncate_dim: int | None = HfArg(
-        default=None, help="Keep only this many leading dimensions, for encoders trained with --matryoshka_dims."
+        default=None, help="Keep only this many leading dimensions, for encoders trained for it."
     )
     prompt: str | None = HfArg(
         default=None,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from transformers.hf_argparser import HfArg
 
 from ...encoding.backends.openvino.export import CALIBRATION_TEXTS, MEASUREMENT_TEXTS
-from ...encoding.backends.registry import PRECISIONS
+from ...encoding.backends.precision import PRECISIONS
 from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ...encoding.chunking import SINGLE_VECTOR
 

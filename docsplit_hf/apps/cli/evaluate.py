@@ -1,4 +1,4 @@
-"""Compare encoders and word counts on your documents: tables, figures, and every number.
+"""Compare encoders and word counts on your documents: tables, and every number.
 
 A file with a column of texts and a column of labels, and any checkpoints:
 
@@ -25,13 +25,11 @@ from typing import Any
 from transformers import HfArgumentParser
 
 from ...evaluation.experiment import EvaluationSettings, check_protocols
-from ...evaluation.figures import FIGURES, Draw, save_figures
-from ...evaluation.markdown_report import main_table, results_markdown
-from ...evaluation.results import ResultStore, describe_run, summarize_records
+from ...evaluation.report import main_table, results_markdown
+from ...evaluation.results import Record, ResultStore, describe_command, summarize_records
 from ...evaluation.runner import PROTOCOLS, run_protocols, short_names
 from ...evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem, System, load_system
 from ...evaluation.tasks import ClassificationTask, EvaluationTask, load_evaluation_task
-from ...extras import install_line, is_installed
 from ...fitting.label_tree import Hierarchy
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
@@ -40,6 +38,8 @@ from .evaluate_arguments import MAIN_OPTIONS, EvaluationArguments
 from .hierarchy_option import read_hierarchy
 
 CLASSIFICATION_PROTOCOLS = {"full", "few_shot", "curve"}
+# Makes the content of results.md, and its first table, of records, their store, the command and what was left out.
+Report = Callable[[list[Record], ResultStore, str, list[str]], tuple[str, str]]
 WHEN_STOPPED = "Finished results are kept: run the same command again to continue."
 WHY_WORD_COUNTS_WIN = (
     "Why word counts win here: they read whole documents, while encoders read the first {max_length} tokens. With many "
@@ -109,9 +109,11 @@ def check(parser: HfArgumentParser, arguments: EvaluationArguments, protocols: M
         parser.error("--tasks must be given: your files and folders, or documentation")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     check_protocols(arguments.protocol, protocols)
-    if arguments.figures and not is_installed("evaluation"):
-        arguments.figures = False
-        print(f"No figures are drawn, because matplotlib is not installed: {install_line('evaluation')}.")
+
+
+def make_report(records: list[Record], store: ResultStore, command: str, left_out: list[str]) -> tuple[str, str]:
+    """Return the content of results.md, and its first table."""
+    return results_markdown(records, store.runs, store.tasks, command, left_out), main_table(records)
 
 
 def evaluate(
@@ -120,24 +122,21 @@ def evaluate(
     tasks: Sequence[EvaluationTask],
     systems: Mapping[str, System],
     command: Sequence[str],
-    measure: Callable[..., tuple[list[dict[str, Any]], list[str]]] = run_protocols,
-    report: Callable[..., str] = results_markdown,
-    first_table: Callable[..., str] = main_table,
-    figures: Mapping[str, Draw] = FIGURES,
+    measure: Callable[..., tuple[list[Record], list[str]]] = run_protocols,
+    report: Report = make_report,
 ) -> dict[str, Any]:
     """Compute missing results, write the report, and print a summary; return the figures for ``--json``."""
     folder = Path(arguments.output_dir)
-    run = describe_run(command)
+    run = describe_command(command)
     store = ResultStore(folder, run)
     records_before = len(store.records)
     start = time.monotonic()
     records, left_out = measure(systems, tasks, arguments.protocol, settings, store)
     if not records:
         raise ValueError("Nothing was measured: " + " ".join(left_out))
-    drawn = save_figures(summarize_records(records), settings, folder, figures) if arguments.figures else []
-    text = report(records, store.runs, store.tasks, settings, run["command"], left_out, drawn)
+    text, first_table = report(records, store, run["command"], left_out)
     write_file(folder / "results.md", text)
-    print(f"\n{first_table(records, store.tasks, settings)}\n")
+    print(f"\n{first_table}\n")
     word_counts = {system.name for system in systems.values() if not isinstance(system, EncoderSystem)}
     if 0 < len(word_counts) < len(systems) and word_counts_win(records, word_counts):
         print(f"{WHY_WORD_COUNTS_WIN.format(max_length=settings.max_length)}\n")
@@ -146,7 +145,7 @@ def evaluate(
     minutes, seconds = divmod(round(time.monotonic() - start), 60)
     new = len(store.records) - records_before
     print(f"{len(records):,} records, {new:,} of them measured now in {minutes} min {seconds} s.")
-    print(f"All tables and figures: {folder / 'results.md'}")
+    print(f"All tables: {folder / 'results.md'}")
     print(f"Every number, with its seed and settings: {store.path}")
     summary = json.loads(summarize_records(records).to_json(orient="records"))
     return {"output_dir": arguments.output_dir, "summary": summary, "left_out": left_out}

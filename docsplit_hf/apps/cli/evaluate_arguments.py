@@ -44,7 +44,7 @@ class EvaluationArguments:
     protocol: list[str] = HfArg(default_factory=lambda: ["full", "few_shot"], help=f"The protocols. {PROTOCOL_HELP}.")
     output_dir: str = HfArg(
         default="output/evaluation",
-        help="Folder for results.json, results.md and the figures. Existing results are kept.",
+        help="Folder for results.json and results.md. Existing results are kept.",
     )
     cache_dir: str | None = HfArg(
         default=None, help="Folder for embeddings. Default: embeddings/ in the output folder."
@@ -57,7 +57,6 @@ class EvaluationArguments:
         "the beginning, and all of it.",
         metadata={"choices": list(SINGLE_VECTOR)},
     )
-    figures: bool = HfArg(default=True, help="Draw the figures. Needs matplotlib: pip install -e '.[evaluation]'.")
 
     def file_options(self) -> dict[str, str | None]:
         """Return the options for reading the user's files."""

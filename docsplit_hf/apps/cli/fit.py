@@ -70,13 +70,11 @@ class FitArguments:
         default=None,
         help="Part of texts longer than --max_length to read: the beginning ('first'), the beginning, and all of it "
         "('whole'), beginning and end ('head_tail'), or all of it in passages, with one embedding in total "
-        "('average') or one per passage ('passages', 'late'), so that answers name the decisive passage. Default: "
+        "('average') or one per passage ('passages'), so that answers name the decisive passage. Default: "
         "'whole' if that takes at most 10 minutes, otherwise 'first'; the minutes are estimated and printed before.",
         metadata={"choices": list(LONG_DOCUMENTS)},
     )
-    passage_length: int | None = HfArg(
-        default=None, help="Longest passage in tokens. Default: --max_length; 256 with 'late'."
-    )
+    passage_length: int | None = HfArg(default=None, help="Longest passage in tokens. Default: --max_length.")
     unlabeled_name: str | None = HfArg(default=None, help=UNLABELED_HELP)
     teacher: str | None = HfArg(
         default=None,

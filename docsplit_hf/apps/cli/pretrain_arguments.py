@@ -17,7 +17,7 @@ from ...training.command_line import parse_arguments, read_json_option
 
 MAIN_OPTIONS = (
     "model_name_or_path", "from_scratch", "use_peft", "dataset_name", "text_column", "streaming", "max_length",
-    "objective", "teacher", "keep_layers", "vocab_size", "forward_chunk_size", "matryoshka_dims", "num_train_epochs",
+    "objective", "teacher", "keep_layers", "vocab_size", "forward_chunk_size", "num_train_epochs",
     "max_steps", "per_device_train_batch_size", "learning_rate", "bf16", "seed", "output_dir", "resume_from_checkpoint",
 )  # fmt: skip
 SCRATCH_OPTIONS = ("hidden_size", "num_hidden_layers")
@@ -121,7 +121,7 @@ class DataArguments:
     )
     single_sentence: str = HfArg(
         default="drop",
-        help="How to treat documents of one sentence: drop, dropout_pair (pair them with themselves), or error.",
+        help="How to treat documents of one sentence: drop, or dropout_pair (pair them with themselves).",
     )
     segmenter: str = HfArg(
         default="pysbd", help="Sentence splitter: pysbd; newline (a line is a sentence) or whitespace (a word is one)."

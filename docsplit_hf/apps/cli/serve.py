@@ -35,7 +35,7 @@ HELP_OF_LIMITS = {
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of ``docsplit serve``."""
-    from ...encoding.backends.registry import BACKENDS, PRECISIONS
+    from ...encoding.backends.precision import PRECISIONS
     from ..server.settings import ServerLimits, ServerSettings
 
     parser = argparse.ArgumentParser(
@@ -88,7 +88,6 @@ def make_parser() -> argparse.ArgumentParser:
         help="with --reject: the option of a choice that means none of the labels, such as other",
     )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--backend", choices=tuple(BACKENDS), help="what computes the encoder")
     speed.add_argument("--precision", choices=PRECISIONS, help="int8 is faster, and needs the extra openvino")
     speed.add_argument(
         "--threads", type=positive_count, default=None, help="threads of torch; by default, one for each core"
@@ -151,7 +150,7 @@ def _serve(args: argparse.Namespace) -> None:
     check_exposure(args.host, readers, args.open)
     if args.threads is not None:
         torch.set_num_threads(args.threads)
-    classifiers = open_classifiers(args.folders, Encoders(args.backend, args.precision))
+    classifiers = open_classifiers(args.folders, Encoders(args.precision))
     settings = ServerSettings(
         limits=ServerLimits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(ServerLimits)}),
         batch_tokens=args.batch_tokens,

@@ -30,7 +30,7 @@ from ...finetuning.arguments import KNNClassifierTrainingArguments
 from ...finetuning.evaluation import evaluate_parts
 from ...finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_around
 from ...reading.files.failure_lists import list_of_failures
-from ...reading.labels import is_multi_label, label_names_of, labels_by_name
+from ...reading.labels import has_several_labels, label_names_of, labels_by_name
 from ...training.command_line import HOW_TO_RESUME, parse_arguments, run_script, start_run
 from ...training.distributed import end_run
 from .labeled_arguments import LabeledArguments, load_splits
@@ -70,7 +70,7 @@ class ModelArguments:
         default=None,
         help="Part of longer texts that the classifier reads; training reads the beginning. 'first', the beginning; "
         "'whole', the beginning, and all of it; 'head_tail', beginning and end; or passages, as one embedding "
-        "('average') or several ('passages', 'late'). Default: 'first'.",
+        "('average') or several ('passages'). Default: 'first'.",
         metadata={"choices": list(LONG_DOCUMENTS)},
     )
     decouple: bool = HfArg(default=True, help="Use a separate representation for the neighbor search.")
@@ -117,7 +117,7 @@ def new_trainer(model_arguments: ModelArguments, arguments: RunArguments, splits
     model = KNNClassifier.from_encoder(
         name,
         id2label=dict(enumerate(label_names_of(examples))),
-        problem_type="multi_label_classification" if is_multi_label(examples) else "single_label_classification",
+        problem_type="multi_label_classification" if has_several_labels(examples) else "single_label_classification",
         decouple=model_arguments.decouple,
         **settings,
     )

@@ -186,7 +186,7 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
     explanation = best.get("explanation", {})
     words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
     if "style" in explanation:
-        confidence += f" How it is written: {', '.join(explanation['style'])}."
+        confidence += f" How it is written: {'; '.join(explanation['style'])}."
     passage = explanation.get("passage")
     is_part = passage is not None and passage["end"] - passage["start"] < len(text)
     return ShownAnswer(

@@ -17,6 +17,7 @@ import torch
 from ...arrays.passages import Predictions
 from ...arrays.row_table import several_passages, take_passages
 from ...classifier.call_options import CallOptions
+from ...encoding.chunking import token_counts
 from ...encoding.classifier_embedder import ClassifierEmbedder
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import unlogged
@@ -210,9 +211,9 @@ class Batcher:
                 embedded = self._read_turn(first, embedder)
             else:
                 with self._tokenizing:
-                    cut = embedder.cut(texts, pairs)
-                embedded = embedder.embed_cut(cut)
-                counts = iter(cut.token_counts)
+                    chunks = list(embedder.chunks(texts, pairs))
+                embedded = embedder.embed_chunks_of(texts, pairs, chunks)
+                counts = iter(token_counts(chunks, len(texts)))
                 for job in jobs:
                     job.read_tokens = sum(islice(counts, len(job.texts)))
         if embedded is not None:

@@ -115,8 +115,7 @@ def copied(pipe: KNNClassifierPipeline) -> KNNClassifierPipeline:
 class Encoders:
     """The encoders in memory: classifiers with equal weights share one."""
 
-    def __init__(self, backend: str | None = None, precision: str | None = None) -> None:
-        self.backend = backend
+    def __init__(self, precision: str | None = None) -> None:
         self.precision = precision
         # An encoder is forgotten with the last classifier that has it, or each replaced folder would leave one.
         self._encoders: WeakValueDictionary[tuple[str, ...], nn.Module] = WeakValueDictionary()
@@ -137,7 +136,7 @@ class Encoders:
         """Read the parts of a state; the pipeline has compared its weights with the checksums in the manifest."""
         from transformers import pipeline
 
-        pipe = pipeline("docsplit-knn", model=str(folder), backend=self.backend, precision=self.precision)
+        pipe = pipeline("docsplit-knn", model=str(folder), precision=self.precision)
         return State(pipe, version_on_disk(folder), weights_on_disk(folder))
 
 

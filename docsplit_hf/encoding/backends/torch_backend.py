@@ -1,10 +1,10 @@
-"""torch as a backend: float32 or bfloat16, with linear layers by oneDNN where that is faster."""
+"""Inference by torch: in float32 or bfloat16, with linear layers by oneDNN where that is faster."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 from weakref import WeakSet
 
@@ -12,10 +12,8 @@ import torch
 from torch import nn
 from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..portable.run_encoder import engine_of
-from .backend import Backend
 
 logger = logging.getLogger(__name__)
 
@@ -26,23 +24,6 @@ BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 
 _in_bfloat16: WeakSet[nn.Module] = WeakSet()  # encoders that were loaded with precision="bfloat16"
 _warned_devices: set[str] = set()  # types of devices
-
-
-class TorchBackend(Backend):
-    """Runs the encoder's own forward, in float32 or, by autocast, in bfloat16."""
-
-    precisions = ("float32", "bfloat16")
-
-    def make_engine(
-        self,
-        encoder: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
-        pooling: str,
-        precision: str,
-        calibration_texts: Sequence[str] | None,
-    ) -> None:
-        """Return None: the encoder's own forward runs."""
-        return None
 
 
 def set_bfloat16(encoder: nn.Module, is_on: bool) -> None:

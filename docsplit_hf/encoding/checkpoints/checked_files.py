@@ -61,7 +61,7 @@ class WeightsSize(NamedTuple):
     numbers: int  # number of elements of all tensors
 
 
-def check_folder(folder: str | Path) -> None:
+def check_checkpoint_folder(folder: str | Path) -> None:
     """Refuse a folder with a damaged file, or with a configuration that does not fit its weights."""
     folder = Path(folder)
     if not folder.is_dir():  # it is a name on the Hub

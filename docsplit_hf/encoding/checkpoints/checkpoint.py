@@ -32,7 +32,7 @@ from ...storage.inside_folder import write_file
 from .checked_files import (
     REMEDY,
     DamagedFilesError,
-    check_folder,
+    check_checkpoint_folder,
     check_sizes,
     errors_name_config,
     refuse_own_code,
@@ -103,7 +103,7 @@ def open_checkpoint(
 ) -> Checkpoint:
     """Open a checkpoint by its name. ``with_projection``: accept one with dense layers after its pooling."""
     path = find_checkpoint(name)
-    check_folder(path)
+    check_checkpoint_folder(path)
     files = {"revision": revision} | {key: value for key, value in hub_arguments.items() if key != "subfolder"}
     is_adapter = read_json(path, "adapter_config.json", **files) is not None
     config = None if is_adapter else _load_config(path, revision=revision, **hub_arguments)
@@ -211,7 +211,7 @@ class DamagedCheckpointError(Exception):
 def _checked_config(name: str, hub_arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The content of config.json, checked before a model is built; empty for an adapter, which has none."""
     try:
-        check_folder(name)
+        check_checkpoint_folder(name)
         config, _ = PretrainedConfig.get_config_dict(name, **hub_arguments)
         refuse_own_code(name, config)
         check_sizes(f"config.json of {name}", config)

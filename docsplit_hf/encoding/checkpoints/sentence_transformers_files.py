@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from huggingface_hub import hf_hub_download
@@ -42,22 +42,16 @@ RELEASED_POOLINGS = {
 }
 
 
-class CheckpointSettings(TypedDict, total=False):
-    """Settings that a checkpoint may state."""
-
-    pooling: str | None
-    max_length: int | None
-    include_prompt: bool  # whether a prompt's own tokens are pooled; if it is not stated, they are
-
-
 def checkpoint_settings(
     name: str,
     config: PretrainedConfig | None,
     revision: str | None = None,
     with_projection: bool = False,
     **hub_arguments: Any,
-) -> CheckpointSettings:
+) -> dict[str, Any]:
     """The settings that a checkpoint states, in ``config.docsplit`` or for sentence-transformers.
+
+    They are ``pooling``, ``max_length``, and ``include_prompt``, whether a prompt's own tokens are pooled.
 
     ``config``: None for an adapter. ``with_projection``: accept dense layers after the pooling.
     """
@@ -67,8 +61,8 @@ def checkpoint_settings(
         if unknown:  # a misspelled name would have no effect
             raise ValueError(f"config.docsplit of {name} has {unknown[0]!r}: it may have pooling and max_length only.")
         _check_length(f"config.docsplit of {name} has max_length", saved.get("max_length"))
-        return CheckpointSettings(**saved)
-    settings = CheckpointSettings()
+        return dict(saved)
+    settings: dict[str, Any] = {}
     files = {"revision": revision} | hub_arguments
     modules = _modules(name, files)
     _check_order(name, [kind for kind, _ in modules], with_projection)

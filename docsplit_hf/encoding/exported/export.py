@@ -72,8 +72,6 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
         raise ValueError(f"precision must be one of {', '.join(map(repr, PRECISIONS))}, got {precision!r}.")
     check_extra("onnx", "An export")
     config = embedder.model.config
-    if embedder.long_documents == "late":
-        raise ValueError("long_documents='late' reads states of tokens, which an exported model lacks: use 'passages'.")
     if embedder.tokenizer is None or not embedder.tokenizer.is_fast:
         raise ValueError("Only tokenizers with a tokenizer.json can be exported: this one has none.")
     target = Path(folder) / FOLDER

@@ -15,7 +15,7 @@ from transformers.configuration_utils import SubConfigSpec
 
 LARGEST_LAYER = 65_536  # dimensions of a dense layer's output
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU")  # of dense layers, classes of torch.nn
-LONG_DOCUMENTS = ("first", "head_tail", "whole", "average", "passages", "late")
+LONG_DOCUMENTS = ("first", "head_tail", "whole", "average", "passages")
 
 
 def _checked(default: Any, allowed: str, is_allowed: Callable[[Any], bool], advice: str = "") -> Any:
@@ -54,10 +54,9 @@ class KNNClassifierConfig(PreTrainedConfig):
             choice), ``"mean"``, ``"max"`` or ``"last"``.
         retrieval_pooling: Pooling for the neighbor search. None: as ``pooling``.
         max_length: Longest input in tokens, including special tokens. None: the number of positions of the encoder.
-        long_documents: Strategy for longer texts: ``"first"``, ``"head_tail"``, ``"average"``, ``"whole"``,
-            ``"passages"`` or ``"late"``, as in ``DocumentEncoder``.
-        passage_length: Longest passage in tokens, including special tokens. None: ``max_length``, or 256 with
-            ``"late"``.
+        long_documents: Strategy for longer texts: ``"first"``, ``"head_tail"``, ``"average"``, ``"whole"`` or
+            ``"passages"``, as in ``DocumentEncoder``.
+        passage_length: Longest passage in tokens, including special tokens. None: ``max_length``.
         prompt: The text that is put before each text, ``""`` for none.
         include_prompt: Whether the tokens of the prompt are pooled.
         decouple: Whether the neighbor search has a representation of its own, ``r = MLP(h)``. False: it uses h.

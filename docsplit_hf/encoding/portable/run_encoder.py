@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import TypedDict
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
@@ -75,7 +75,7 @@ def engine_of(encoder: nn.Module) -> Engine | None:
     engine = _engines.get(encoder)
     if engine is not None and encoder.training:
         name = type(encoder).__name__
-        raise ValueError(f"{name} runs as a compiled copy, which cannot be trained: load it without backend=.")
+        raise ValueError(f"{name} runs as a compiled copy, which cannot be trained: load it in float32.")
     return engine
 
 
@@ -179,23 +179,11 @@ class UnitNorm(nn.Module):
 ACTIVATIONS = {kind.__name__: kind for kind in (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU)}
 
 
-class DenseLayer(TypedDict):
-    """Settings of a dense layer."""
+def make_projection(settings: Mapping[str, Any], input_size: int) -> nn.Sequential:
+    """Make dense layers after the pooling, from ``(N, input_size)`` on, with random weights.
 
-    size: int  # dimensions of its output
-    bias: bool
-    activation: str  # a key of ACTIVATIONS
-
-
-class Projection(TypedDict):
-    """Settings of dense layers after the pooling."""
-
-    normalize_first: bool  # whether their input is scaled to norm 1
-    layers: list[DenseLayer]
-
-
-def make_projection(settings: Projection, input_size: int) -> nn.Sequential:
-    """Make dense layers from ``(N, input_size)`` on, with random weights."""
+    ``settings``: ``normalize_first``, and for each of ``layers`` its ``size``, ``bias`` and ``activation``.
+    """
     modules: list[nn.Module] = [UnitNorm()] if settings["normalize_first"] else []
     for layer in settings["layers"]:
         modules.append(nn.Linear(input_size, layer["size"], bias=layer["bias"]))
@@ -204,7 +192,7 @@ def make_projection(settings: Projection, input_size: int) -> nn.Sequential:
     return nn.Sequential(*modules)
 
 
-def describe_projection(projection: nn.Sequential) -> Projection:
+def describe_projection(projection: nn.Sequential) -> dict[str, Any]:
     """Describe dense layers, so that ``make_projection`` makes layers of the same form."""
     modules = list(projection)
     normalize_first = isinstance(modules[0], UnitNorm)
@@ -212,8 +200,8 @@ def describe_projection(projection: nn.Sequential) -> Projection:
     layers = []
     for linear, activation in zip(dense[::2], dense[1::2], strict=True):
         name = type(activation).__name__
-        layers.append(DenseLayer(size=linear.out_features, bias=linear.bias is not None, activation=name))
-    return Projection(normalize_first=normalize_first, layers=layers)
+        layers.append({"size": linear.out_features, "bias": linear.bias is not None, "activation": name})
+    return {"normalize_first": normalize_first, "layers": layers}
 
 
 def max_positions(model: PreTrainedModel) -> int | None:

@@ -17,6 +17,7 @@ from .held_out_scores import HeldOutScores
 from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
 from .preparing import Prepared
 from .problem import Problem
+from .registry import EXPERTS
 from .report import (
     ENSEMBLE,
     HELD_OUT_TEXTS,
@@ -38,6 +39,7 @@ LEAST_GAIN = 0.1  # in the fraction of answered texts, for the most confident er
 FOLDS_OF_EXAMPLES = "folds of the examples"
 NOTHING_TO_HOLD_OUT = "nothing to hold out"
 REPORTED_ERRORS = (0.01, 0.05, 0.1)  # error rates for which the report gives the fraction of answered texts
+LEAST_DESCRIBED_SHARE = 0.2  # of the weights: of an expert whose labels the report describes
 MIN_EXAMPLES_FOR_THRESHOLD = 5  # with a label, and without it; labels with fewer get a common threshold
 
 
@@ -126,7 +128,21 @@ def _report(
         version_fraction=prepared.version_fraction,
         paths=[] if guarantees.tree.is_flat else prepared.paths,
         levels=_levels(guarantees, ensemble.labels, importance.mean(0)),
+        styles=_styles(data, weighing),
     )
+
+
+def _styles(data: TrainingData, weighing: Weighing) -> dict[str, list[str]]:
+    """Describe how the examples of each label are written, by experts that have weight enough."""
+    ensemble = weighing.ensemble
+    styles: dict[str, list[str]] = {}
+    for name, share in zip(ensemble.experts, weighing.weights.relative, strict=True):
+        if not EXPERTS[name].reads_style or share < LEAST_DESCRIBED_SHARE:
+            continue
+        for column, label in enumerate(ensemble.labels):
+            of_label = data.corpus.style[data.rows[data.targets[:, column] > 0]].mean(0)
+            styles[label] = EXPERTS[name].described(ensemble.learned.by_expert[name], of_label, column, None)
+    return styles
 
 
 def _levels(guarantees: Guarantees, labels: list[str], importance: np.ndarray) -> list[LevelMeasurement]:

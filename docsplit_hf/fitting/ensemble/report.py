@@ -159,6 +159,7 @@ class FitReport:
         levels: Records with the metrics of the ensemble at each level of the tree, from the top to the labels
             themselves: the number of its labels (``nodes``), ``accuracy``, ``macro_f1``, and the fraction ``answered``
             of the texts that get an answer at this level with ``reject=error``, by the error. Empty for flat labels.
+        styles: How the examples of each label are written, by its name. Empty if style has little weight.
     """
 
     examples: Count
@@ -189,6 +190,7 @@ class FitReport:
     version_fraction: Fraction = 0.0
     paths: list[Annotated[list[str], has_length(range(1, 1_000))]] = field(default_factory=list)
     levels: list[LevelMeasurement] = field(default_factory=list)
+    styles: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
@@ -208,7 +210,8 @@ class FitReport:
     def __repr__(self) -> str:  # shown in a notebook if ``pipe.fit()`` is the last line of a cell
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
         chance = at_chance(accuracy.get(ENSEMBLE, 0), accuracy.get(LARGEST_CLASS), self.texts)
-        return f"{self._summary()}\n{self._table()}{self._interval()}{chance}{self._answered()}{self._by_level()}"
+        details = f"{self._answered()}{self._by_level()}{self._styles()}"
+        return f"{self._summary()}\n{self._table()}{self._interval()}{chance}{details}"
 
     def _summary(self) -> str:
         """Sentences on the examples, the measured texts and the label proportions."""
@@ -372,6 +375,11 @@ class FitReport:
                 f"{level['macro_f1']:.1%}. Share answered at this level: {answered}."
             )
         return "".join(lines)
+
+    def _styles(self) -> str:
+        """Lines on how the examples of some labels are written."""
+        shown = [(name, described) for name, described in self.styles.items() if described][:MAX_PRINTED_LABELS]
+        return "".join(f"\nHow {name!r} is written: {'; '.join(described)}." for name, described in shown)
 
 
 # Fields that states of the first version lack.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from itertools import chain
 from typing import NamedTuple
@@ -28,22 +28,23 @@ MARKS = {
     ")": "closing brackets", "-": "hyphens", "\n": "line breaks", "/": "slashes", "%": "percent signs",
     "*": "asterisks", "#": "number signs", "@": "at signs", "&": "ampersands",
 }  # fmt: skip
-_PATTERNS = {
-    "web addresses": re.compile(r"https?://\S+|www\.\S+"),
-    "letters drawn out": re.compile(r"(\w)\1\1"),
-    "rows of dots": re.compile(r"\.\.+|…"),
-    "rows of exclamation or question marks": re.compile(r"[!?]{2,}"),
-    "apostrophes inside words": re.compile(r"\w['’]\w"),
+SUBJECTS_OF_MARKS = {
+    "opening brackets": "brackets",
+    "closing brackets": "brackets",
+    "line breaks": "lines",
+}  # of other marks, the mark
+_PATTERNS = {  # with their subjects
+    "web addresses": (re.compile(r"https?://\S+|www\.\S+"), "web addresses"),
+    "letters drawn out": (re.compile(r"(\w)\1\1"), "letters drawn out"),
+    "rows of dots": (re.compile(r"\.\.+|…"), "full stops"),
+    "rows of exclamation or question marks": (re.compile(r"[!?]{2,}"), "exclamation marks"),
+    "apostrophes inside words": (re.compile(r"\w['’]\w"), "apostrophes"),
 }
 _BULLET = re.compile(r"(?m)^\s*(?:[-*•–]|\d+[.)])\s")
 LONG_WORD = 7
 VERY_LONG_WORD = 11
 SHORT_WORD = 3
-LEAST_FREQUENCY = 1e-4  # of a sign that a typical text does not have
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+MANY_TIMES = 10.0  # as often as in a typical text: most texts lack it
 
 
 class Kind(Enum):
@@ -52,56 +53,85 @@ class Kind(Enum):
     LENGTH = auto()  # its logarithm is taken
     SHARE = auto()  # of the words or lines; the square root of this and the following is taken
     FREQUENCY = auto()  # compared with other texts only
-    FACT = auto()  # 0 or 1
+    FACT = auto()  # 0 or 1, and stays so
 
 
 class StyleNumber(NamedTuple):
     """What one number counts."""
 
-    name: str
+    name: str  # of a length: with N in the place of the number
     kind: Kind
+    subject: str  # equal for numbers of which one is enough in a description
 
     def describe(self, value: float, typical: float) -> str:
-        """Describe the number of a text, beside that of a typical text."""
+        """Describe the number of a text, or the mean of several, beside that of a typical text; empty if they agree."""
         if self.kind is Kind.FACT:
-            return f"{self.name}: {'yes' if value else 'no'}"
+            return self._describe_fact(value, typical)
         if self.kind is Kind.LENGTH:
-            return f"{_short(value)} {self.name} (typical: {_short(typical)})"
-        if self.kind is Kind.SHARE:
-            return f"{value:.0%} {self.name} (typical: {typical:.0%})"
+            return _unless_equal(self._with_number, _short(value), _short(typical))
         if not value:
             return f"no {self.name}"
-        return f"{self.name} {_short(value / max(typical, LEAST_FREQUENCY))} times as often as in a typical text"
+        if self.kind is Kind.SHARE:
+            return _unless_equal(lambda share: f"{share} {self.name}", _percentage(value), _percentage(typical))
+        if value < typical:
+            return f"few {self.name} for the length (typical: {_short(typical / value)} times as many)"
+        if value > MANY_TIMES * typical:
+            return f"{self.name} (rare in other texts)"
+        return f"many {self.name} for the length ({_short(value / typical)} times as many as typical)"
+
+    def _describe_fact(self, value: float, typical: float) -> str:
+        if value == 1:
+            return f"a {self.name} (as {_percentage(typical)} of all texts)"
+        if value == 0:
+            return f"no {self.name} (as {_percentage(1 - typical)} of all texts)"
+        return _unless_equal(lambda share: f"{share} with a {self.name}", _percentage(value), _percentage(typical))
+
+    def _with_number(self, number: str) -> str:
+        words = self.name if number != "1" else self.name.removesuffix("s")
+        return words.replace("N", number)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _unless_equal(describe: Callable[[str], str], own: str, typical: str) -> str:
+    return "" if own == typical else f"{describe(own)} (typical: {typical})"
+
+
+def _percentage(share: float) -> str:
+    return f"{share:.0%}" if share == 0 or share >= 0.005 else "under 1%"
 
 
 STYLE_NUMBERS = (
-    StyleNumber("words", Kind.LENGTH),
-    StyleNumber("sentences", Kind.LENGTH),
-    StyleNumber("words in a sentence", Kind.LENGTH),
-    StyleNumber("words by which sentences differ in length", Kind.LENGTH),
-    StyleNumber("letters in a word", Kind.LENGTH),
-    StyleNumber("characters in a line", Kind.LENGTH),
-    StyleNumber("lines", Kind.LENGTH),
-    StyleNumber("long words", Kind.SHARE),
-    StyleNumber("very long words", Kind.SHARE),
-    StyleNumber("short words", Kind.SHARE),
-    StyleNumber("words of one letter", Kind.SHARE),
-    StyleNumber("different words, for this length,", Kind.FREQUENCY),
-    StyleNumber("words that occur once", Kind.SHARE),
-    StyleNumber("words that are the most frequent one", Kind.SHARE),
-    StyleNumber("words in capitals", Kind.SHARE),
-    StyleNumber("words with a first capital", Kind.SHARE),
-    StyleNumber("words in small letters", Kind.SHARE),
-    StyleNumber("lines that are items of a list", Kind.SHARE),
-    StyleNumber("capital letters", Kind.FREQUENCY),
-    StyleNumber("digits", Kind.FREQUENCY),
-    StyleNumber("other signs", Kind.FREQUENCY),
-    StyleNumber("begins with a capital letter", Kind.FACT),
-    StyleNumber("ends with a full stop, exclamation or question mark", Kind.FACT),
-    *(StyleNumber(name, Kind.FREQUENCY) for name in _PATTERNS),
-    *(StyleNumber(name, Kind.FREQUENCY) for name in MARKS.values()),
+    StyleNumber("N words", Kind.LENGTH, "length"),
+    StyleNumber("N sentences", Kind.LENGTH, "sentences"),
+    StyleNumber("sentences of N words", Kind.LENGTH, "sentences"),
+    StyleNumber("sentence lengths that vary by N words", Kind.LENGTH, "sentences"),
+    StyleNumber("words of N letters", Kind.LENGTH, "words"),
+    StyleNumber("lines of N characters", Kind.LENGTH, "length"),
+    StyleNumber("N lines", Kind.LENGTH, "lines"),
+    StyleNumber(f"words of {LONG_WORD} or more letters", Kind.SHARE, "words"),
+    StyleNumber(f"words of {VERY_LONG_WORD} or more letters", Kind.SHARE, "words"),
+    StyleNumber(f"words of up to {SHORT_WORD} letters", Kind.SHARE, "words"),
+    StyleNumber("words of one letter", Kind.SHARE, "words of one letter"),
+    StyleNumber("different words", Kind.FREQUENCY, "repetition"),
+    StyleNumber("words that occur once", Kind.SHARE, "repetition"),
+    StyleNumber("of the words are the same one", Kind.SHARE, "repetition"),
+    StyleNumber("words in capitals", Kind.SHARE, "capitals"),
+    StyleNumber("words with a first capital", Kind.SHARE, "capitals"),
+    StyleNumber("words in small letters", Kind.SHARE, "capitals"),
+    StyleNumber("lines that are items of a list", Kind.SHARE, "list"),
+    StyleNumber("capital letters", Kind.FREQUENCY, "capitals"),
+    StyleNumber("digits", Kind.FREQUENCY, "digits"),
+    StyleNumber("other signs", Kind.FREQUENCY, "other signs"),
+    StyleNumber("capital letter at the beginning", Kind.FACT, "beginning"),
+    StyleNumber("full stop, exclamation or question mark at the end", Kind.FACT, "end"),
+    *(StyleNumber(name, Kind.FREQUENCY, subject) for name, (_, subject) in _PATTERNS.items()),
+    *(StyleNumber(name, Kind.FREQUENCY, SUBJECTS_OF_MARKS.get(name, name)) for name in MARKS.values()),
 )
 _LENGTHS = np.array([number.kind is Kind.LENGTH for number in STYLE_NUMBERS])
+_FACTS = np.array([number.kind is Kind.FACT for number in STYLE_NUMBERS])
 
 
 def style_of_texts(texts: Sequence[str]) -> np.ndarray:
@@ -112,7 +142,7 @@ def style_of_texts(texts: Sequence[str]) -> np.ndarray:
 
 def as_counted(values: np.ndarray) -> np.ndarray:
     """Undo logarithms and square roots of numbers ``(S,)``."""
-    return np.where(_LENGTHS, np.expm1(values), np.square(values))
+    return np.where(_LENGTHS, np.expm1(values), np.where(_FACTS, values, np.square(values)))
 
 
 def _style(text: str) -> list[float]:
@@ -155,6 +185,6 @@ def _style(text: str) -> list[float]:
         sum(characters[c] for c in others) * by_character,
         float(text[:1].isupper()),
         float(ending.endswith(_LAST_OF_SENTENCE)),
-        *(len(pattern.findall(text)) * by_word for pattern in _PATTERNS.values()),
+        *(len(pattern.findall(text)) * by_word for pattern, _ in _PATTERNS.values()),
         *(characters[mark] * by_character for mark in MARKS),
     ]

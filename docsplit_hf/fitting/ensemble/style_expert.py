@@ -63,14 +63,16 @@ class Style(Expert):
         deviations = standardized(style[None], learned["mean"], learned["deviation"])[0]
         contributions = weights * deviations
         is_unusual = np.abs(deviations) * np.sqrt(len(deviations)) >= LEAST_DESCRIBED_DEVIATION
-        strongest = np.argsort(-contributions, kind="stable")[:MAX_DESCRIBED]
         counted = as_counted(style)
         typical = as_counted(learned["mean"])
-        return [
-            STYLE_NUMBERS[number].describe(float(counted[number]), float(typical[number]))
-            for number in strongest
-            if contributions[number] > 0 and is_unusual[number]
-        ]
+        found: dict[str, str] = {}
+        for place in np.argsort(-contributions, kind="stable"):
+            number = STYLE_NUMBERS[place]
+            if contributions[place] > 0 and is_unusual[place] and number.subject not in found:
+                words = number.describe(float(counted[place]), float(typical[place]))
+                if words:
+                    found[number.subject] = words
+        return list(found.values())[:MAX_DESCRIBED]
 
 
 def standardized(numbers: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:

@@ -73,7 +73,7 @@ def join_lines(page: str) -> tuple[str, int]:
     return _LINE_END.sub(join, page), count
 
 
-def words_of(pages: Sequence[str]) -> set[str]:
+def words_on_pages(pages: Sequence[str]) -> set[str]:
     """The words of pages in lower case, those with hyphens as well."""
     return {word for page in pages for word in re.findall(r"\w+(?:-\w+)*", page.lower())}
 

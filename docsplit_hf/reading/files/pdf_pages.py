@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .cleaning import drop_repeated_lines, join_hyphens, join_lines, words_of
+from .cleaning import drop_repeated_lines, join_hyphens, join_lines, words_on_pages
 from .failures import DAMAGED, EMPTY, ENCRYPTED, SCANNED, Refusal
 from .ocr import recognize_page
 from .options import FileOptions
@@ -68,7 +68,7 @@ def clean_pages(pages: list[str], options: FileOptions) -> tuple[list[str], Chan
     lines = 0
     if options.drop_repeated_lines:
         pages, repeated = drop_repeated_lines(pages)
-    words = words_of(pages) if options.join_hyphens else set()
+    words = words_on_pages(pages) if options.join_hyphens else set()
     cleaned: list[str] = []
     for page in pages:
         if options.join_hyphens:

@@ -47,25 +47,19 @@ def _pair(opening: str, closing: str, inside: str = "") -> str:
     return rf"({opening}(?:{others}+|\\[^{closing}{inside}]){closing})|{opening}{others}*(?=[^\\]\\)"
 
 
-class _SpanKind(NamedTuple):
-    """A kind of span, in quotation marks, brackets or dashes, within which pysbd does not end a sentence."""
-
-    opening: str
-    closing: str
-    pattern: re.Pattern[str]  # a match is a span if it has a group
-
-
+# Spans in quotation marks, brackets or dashes, within which pysbd does not end a sentence: how they open and close, and
+# a pattern, a match of which is a span if it has a group.
 _SPANS = [
-    _SpanKind("(", ")", re.compile(_pair(r"\(", r"\)", r"\("), re.DOTALL)),
-    _SpanKind("--", "--", re.compile(r"(--[^-]*--)", re.DOTALL)),
-    _SpanKind('"', '"', re.compile(_pair('"', '"'), re.DOTALL)),
-    _SpanKind("[", "]", re.compile(_pair(r"\[", r"\]"), re.DOTALL)),
-    _SpanKind("“", "”", re.compile(_pair("“", "”"), re.DOTALL)),
-    _SpanKind("«", "»", re.compile(_pair("«", "»"), re.DOTALL)),
+    ("(", ")", re.compile(_pair(r"\(", r"\)", r"\("), re.DOTALL)),
+    ("--", "--", re.compile(r"(--[^-]*--)", re.DOTALL)),
+    ('"', '"', re.compile(_pair('"', '"'), re.DOTALL)),
+    ("[", "]", re.compile(_pair(r"\[", r"\]"), re.DOTALL)),
+    ("“", "”", re.compile(_pair("“", "”"), re.DOTALL)),
+    ("«", "»", re.compile(_pair("«", "»"), re.DOTALL)),
     # Single quotation marks open after white space, and close at the first mark not followed by a letter, otherwise
     # at the last mark.
-    _SpanKind("'", "'", re.compile(r"((?<=\s)'(?:.*?'(?![a-zA-Z])|.*'))", re.DOTALL)),
-    _SpanKind("‘", "’", re.compile(r"((?<=\s)‘(?:.*?’(?![a-zA-Z])|.*’))", re.DOTALL)),
+    ("'", "'", re.compile(r"((?<=\s)'(?:.*?'(?![a-zA-Z])|.*'))", re.DOTALL)),
+    ("‘", "’", re.compile(r"((?<=\s)‘(?:.*?’(?![a-zA-Z])|.*’))", re.DOTALL)),
 ]
 _APOSTROPHE_BEFORE_SPACE = re.compile(r"'[^\S\r\n]")
 

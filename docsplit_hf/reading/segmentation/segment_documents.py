@@ -7,7 +7,6 @@ import math
 import multiprocessing
 import re
 from collections import Counter
-from collections.abc import Callable
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
@@ -25,7 +24,7 @@ from ..usable_rows import (
     keep_usable,
     refuse_other_types,
 )
-from .sentences import Segmentation, get_segmenter
+from .sentences import Splitter, get_segmenter
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -33,13 +32,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SINGLE_SENTENCE_CHOICES = ("drop", "dropout_pair", "error")
+SINGLE_SENTENCE_CHOICES = ("drop", "dropout_pair")
 DOCUMENTS_PER_CORE_SECOND = 700  # articles of Wikipedia
 START_SECONDS = 0.15  # of a process, one after another
 FIRST_LOG = 100  # number of documents of a stream after which the counts are logged for the first time
 # Temporary columns about the segmentation of a document.
 _OUTCOME = "_docsplit_outcome"
-_FALLBACKS = "_docsplit_fallbacks"
 _REPLACED = "_docsplit_replaced"
 
 
@@ -57,19 +55,13 @@ class _Tokens(NamedTuple):
     sentence_lengths: list[int]
 
 
-def check_single_sentence(choice: str) -> None:
-    """Refuse a choice that is not in ``SINGLE_SENTENCE_CHOICES``."""
-    if choice not in SINGLE_SENTENCE_CHOICES:
-        raise ValueError(f"single_sentence must be one of {SINGLE_SENTENCE_CHOICES}, got {choice!r}.")
-
-
 def segment_documents(
     dataset: Dataset | IterableDataset,
     tokenizer: PreTrainedTokenizerBase,
     text_column: str = "text",
-    segmenter: str | Callable[[str], list[str]] = "pysbd",
+    segmenter: str | Splitter = "pysbd",
     language: str = "en",
-    single_sentence: Literal["drop", "dropout_pair", "error"] = "drop",
+    single_sentence: Literal["drop", "dropout_pair"] = "drop",
     num_proc: int | None = None,
 ) -> Dataset | IterableDataset:
     """Split documents into sentences and tokenize them, so that views can be cut from token ids.
@@ -86,8 +78,8 @@ def segment_documents(
         segmenter: ``"pysbd"``; ``"newline"``, with lines as sentences; ``"whitespace"``, with words as sentences; or a
             function from a text to the list of its sentences, which must join to the text.
         language: The two-letter code of the language, for pysbd.
-        single_sentence: Treatment of documents of one sentence: ``"drop"``; ``"dropout_pair"``, to keep them and pair
-            them with themselves; or ``"error"``.
+        single_sentence: Treatment of documents of one sentence: ``"drop"``; or ``"dropout_pair"``, to keep them and
+            pair them with themselves.
         num_proc: Number of processes; 1: this process. None: ``default_processes``, and this process if ``segmenter``
             is a function or processes are not forked. The documents are the same. Not used for an
             ``IterableDataset``.
@@ -97,8 +89,7 @@ def segment_documents(
         (tokens per sentence, summing to ``len(input_ids)``) in place of the text. Other columns are kept.
 
     Raises:
-        ValueError: If the column does not exist or does not hold strings, no document is usable, or a document has one
-            sentence and ``single_sentence="error"``.
+        ValueError: If the column does not exist or does not hold strings, or no document is usable.
 
     Example:
 
@@ -112,7 +103,8 @@ def segment_documents(
     """
     import datasets
 
-    check_single_sentence(single_sentence)
+    if single_sentence not in SINGLE_SENTENCE_CHOICES:
+        raise ValueError(f"single_sentence must be one of {SINGLE_SENTENCE_CHOICES}, got {single_sentence!r}.")
     check_text_column(dataset, text_column)
     split = get_segmenter(segmenter, language)
     if isinstance(dataset, datasets.IterableDataset):
@@ -136,7 +128,7 @@ def segment_documents(
     )
     outcomes = segmented[_OUTCOME][:]
     counts = Counter(outcomes)
-    _log_counts(counts, sum(segmented[_FALLBACKS]), sum(segmented[_REPLACED]))
+    _log_counts(counts, sum(segmented[_REPLACED]))
     if counts[KEPT] == 0:
         advice = f"Check that column {text_column!r} is the one with the texts."
         if counts[SINGLE_SENTENCE]:
@@ -145,7 +137,7 @@ def segment_documents(
                 "or pair each text with itself (single_sentence='dropout_pair')."
             )
         raise ValueError(f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. {advice}")
-    return keep_usable(segmented.remove_columns([_OUTCOME, _FALLBACKS, _REPLACED]), outcomes)
+    return keep_usable(segmented.remove_columns([_OUTCOME, _REPLACED]), outcomes)
 
 
 def default_processes(documents: int, cores: int) -> int:
@@ -155,7 +147,7 @@ def default_processes(documents: int, cores: int) -> int:
     return max(1, min(math.floor(fastest), cores))
 
 
-def _processes(num_proc: int | None, documents: int, segmenter: str | Callable[[str], list[str]]) -> int | None:
+def _processes(num_proc: int | None, documents: int, segmenter: str | Splitter) -> int | None:
     """The ``num_proc`` for ``Dataset.map``; None: this process."""
     if num_proc is None:
         # A process that is not forked needs a script with a main guard; a function may use a GPU or open files, which
@@ -187,14 +179,13 @@ def _segment_batch(
     batch: dict[str, list[Any]],
     tokenizer: PreTrainedTokenizerBase,
     text_column: str,
-    segmenter: Callable[[str], Segmentation],
+    segmenter: Splitter,
     single_sentence: str,
 ) -> dict[str, list[Any]]:
     """Segment all rows; unusable ones are only marked, so that the counts are cached together with the documents."""
     texts = batch[text_column]
     valid = [replace_lone_surrogates(text) if isinstance(text, str) else "" for text in texts]
-    segmentations = [segmenter(text) if text.strip() else Segmentation([], 0) for text in valid]
-    tokenized = _tokenize([segmentation.sentences for segmentation in segmentations], tokenizer)
+    tokenized = _tokenize([segmenter(text) if text.strip() else [] for text in valid], tokenizer)
     outcomes = []
     for text, tokens in zip(texts, tokenized, strict=True):
         sentence_count = len(tokens.sentence_lengths)
@@ -204,8 +195,6 @@ def _segment_batch(
             outcomes.append(EMPTY)
         elif sentence_count > 1 or single_sentence == "dropout_pair":
             outcomes.append(KEPT)
-        elif single_sentence == "error":
-            raise ValueError(f"The document {text[:80]!r} has one sentence: single_sentence='drop' leaves it out.")
         else:
             outcomes.append(SINGLE_SENTENCE)
     is_replaced = [isinstance(text, str) and text != clean for text, clean in zip(texts, valid, strict=True)]
@@ -213,7 +202,6 @@ def _segment_batch(
         "input_ids": [tokens.ids for tokens in tokenized],
         "sentence_lengths": [tokens.sentence_lengths for tokens in tokenized],
         _OUTCOME: outcomes,
-        _FALLBACKS: [segmentation.fallbacks for segmentation in segmentations],
         _REPLACED: [int(replaced) for replaced in is_replaced],
     }
 
@@ -254,14 +242,12 @@ def _tokenize_windows(
     return _Tokens(np.concatenate(ids).tolist(), tokens_per_sentence(sentences, np.concatenate(ends)))
 
 
-def _log_counts(counts: Counter, fallbacks: int, replaced: int) -> None:
+def _log_counts(counts: Counter, replaced: int) -> None:
     """Log how many documents were segmented, kept and dropped."""
     message = f"Segmented {counts.total()} documents, kept {counts[KEPT]}."
     dropped = counts.total() - counts[KEPT]
     if dropped:
         message += f" Dropped {dropped}: {describe_dropped(counts)}."
-    if fallbacks:
-        message += f" {fallbacks} pieces of text were split by a plain rule instead of pysbd."
     if replaced:
         message += f" Lone surrogates were replaced in {replaced} documents."
     logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)
@@ -277,7 +263,7 @@ class SegmentAndDrop:
         self,
         tokenizer: PreTrainedTokenizerBase,
         text_column: str,
-        segmenter: Callable[[str], Segmentation],
+        segmenter: Splitter,
         single_sentence: str,
     ) -> None:
         self.tokenizer = tokenizer
@@ -285,7 +271,6 @@ class SegmentAndDrop:
         self.segmenter = segmenter
         self.single_sentence = single_sentence
         self.counts: Counter = Counter()
-        self.fallbacks = 0
         self.replaced = 0
         self.log_at = FIRST_LOG
 
@@ -296,10 +281,9 @@ class SegmentAndDrop:
     def __call__(self, batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
         rows = _segment_batch(batch, self.tokenizer, self.text_column, self.segmenter, self.single_sentence)
         self.counts.update(rows[_OUTCOME])
-        self.fallbacks += sum(rows.pop(_FALLBACKS))
         self.replaced += sum(rows.pop(_REPLACED))
         if self.counts.total() >= self.log_at:
-            _log_counts(self.counts, self.fallbacks, self.replaced)
+            _log_counts(self.counts, self.replaced)
             self.log_at = 2 * self.counts.total()
         kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
         columns = dict(batch)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from .certain_boundaries import cut_at_certain_boundaries
 
@@ -48,14 +48,7 @@ _LIST_MARKER = re.compile(r"(?:\b(?:[a-z]|[ivx]{2,5})[.)]|\d[.)](?!\d))", re.IGN
 Splitter = Callable[[str], list[str]]
 
 
-class Segmentation(NamedTuple):
-    """The sentences of a text, and the number of its pieces that ``split_plain`` has split in place of pysbd."""
-
-    sentences: list[str]
-    fallbacks: int
-
-
-def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> Callable[[str], Segmentation]:
+def get_segmenter(segmenter: str | Splitter = "pysbd", language: str = "en") -> Splitter:
     """Return a function that splits a text into sentences.
 
     Sentences join to the text, and none of them is blank unless the text is. The function is picklable if ``segmenter``
@@ -93,7 +86,7 @@ class PysbdSegmenter:
     """Split text with the rules of pysbd, in bounded time and without losing a character.
 
     pysbd gets only those parts of English texts in which ``cut_at_certain_boundaries`` is uncertain. ``split_plain``
-    replaces pysbd beyond the limits above, and where pysbd loses characters; this is counted.
+    replaces pysbd beyond the limits above, and where pysbd loses characters.
     """
 
     language: str = "en"
@@ -104,10 +97,9 @@ class PysbdSegmenter:
         if self.language not in LANGUAGE_CODES:
             raise ValueError(f"pysbd has no language {self.language!r}: choose one of {sorted(LANGUAGE_CODES)}.")
 
-    def __call__(self, text: str) -> Segmentation:
+    def __call__(self, text: str) -> list[str]:
         """Split a text into sentences that join to it."""
         sentences: list[str] = []
-        fallbacks = 0
         characters_left = DOCUMENT_CHARACTERS
         for part, is_sentence in chain.from_iterable(map(self._cut_line, _LINE_AND_INDENT.findall(text))):
             if is_sentence:
@@ -127,11 +119,8 @@ class PysbdSegmenter:
                         characters_left = 0
                     except ValueError:
                         pass  # pysbd calls int() on list numbers with one of the separators \x1c to \x1f
-                if split is None:
-                    fallbacks += 1
-                    split = split_plain(piece)
-                sentences.extend(split)
-        return Segmentation(_attach_blanks(sentences), fallbacks)
+                sentences.extend(split_plain(piece) if split is None else split)
+        return _attach_blanks(sentences)
 
     def _cut_line(self, line: str) -> Iterator[tuple[str, bool]]:
         """Yield the parts of a line, each with whether it is certainly a single sentence, which needs no pysbd."""
@@ -145,13 +134,9 @@ class PysbdSegmenter:
                 yield from chain.from_iterable(map(cut_at_certain_boundaries, _pieces(part)))
 
 
-def _segment_with(function: Splitter, text: str) -> Segmentation:
+def _segment_with(function: Splitter, text: str) -> list[str]:
     """Segment a text with any function, and check its result."""
     pieces = function(text)
-    fallbacks = 0
-    if isinstance(pieces, Segmentation):
-        fallbacks = pieces.fallbacks
-        pieces = pieces.sentences
     if not isinstance(pieces, (list, tuple)) or not all(isinstance(piece, str) for piece in pieces):
         raise TypeError(f"The segmenter returned {repr(pieces)[:80]}: it must return a list of strings.")
     joined = "".join(pieces)
@@ -161,7 +146,7 @@ def _segment_with(function: Splitter, text: str) -> Segmentation:
             f"The sentences do not join to the text: at character {index} it has {text[index : index + 20]!r}, they "
             f"have {joined[index : index + 20]!r}. Return every character once, white space at the end of a sentence."
         )
-    return Segmentation(_attach_blanks(pieces), fallbacks)
+    return _attach_blanks(pieces)
 
 
 class _AlarmError(BaseException):

@@ -11,6 +11,7 @@ from docsplit_hf.apps.server.served_folders import State
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.arrays.passages import Passages, Predictions
 from docsplit_hf.classifier.call_options import checked_options
+from docsplit_hf.encoding.chunking import token_counts
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 
 from ...conftest import make_text
@@ -50,10 +51,11 @@ def test_rows_of_passages():
 def test_texts_cut_together_have_the_tokens_and_embeddings_of_a_call(loaded):
     texts = [make_text(number, sentences=1 + 4 * (number % 3)) for number in range(7)]
     embedder = loaded.embedder
-    cut = embedder.cut(texts)
-    assert cut.token_counts == [sum(embedder.cut([text]).token_counts) for text in texts]
+    pairs = [None] * len(texts)
+    chunks = list(embedder.chunks(texts, pairs))
+    assert token_counts(chunks, len(texts)) == [sum(token_counts(embedder.chunks([text], [None]), 1)) for text in texts]
     expected = embedder.embed(texts)
-    found = embedder.embed_cut(cut)
+    found = embedder.embed_chunks_of(texts, pairs, chunks)
     np.testing.assert_array_equal(found.retrieval_embeddings, expected.retrieval_embeddings)
     np.testing.assert_array_equal(found.read_fraction, expected.read_fraction)
 
@@ -67,7 +69,7 @@ def test_texts_embedded_before_are_answered_as_by_a_call(loaded, options):
 
 def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
     """Requests that come together are read together; if that fails, each is read alone."""
-    cut = ClassifierEmbedder.cut
+    cut = ClassifierEmbedder.chunks
     together = []
 
     def refuse_odd_texts(self, texts, pairs=None):
@@ -76,7 +78,7 @@ def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
             raise ValueError("odd")
         return cut(self, texts, pairs)
 
-    monkeypatch.setattr(ClassifierEmbedder, "cut", refuse_odd_texts)
+    monkeypatch.setattr(ClassifierEmbedder, "chunks", refuse_odd_texts)
     batcher = Batcher(ServerSettings(wait_seconds=1.0))
     state = State(loaded, "version", ())
     texts = ["The river feeds the valley.", "odd", make_text(1, sentences=3), make_text(2, sentences=1)]
@@ -93,6 +95,6 @@ def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
         [expected] = loaded([text])
         answer = result.predicted.answer(result.first_row)
         assert (answer["label"], answer["score"]) == (expected["label"], pytest.approx(expected["score"], abs=1e-6))
-        assert result.token_count == sum(cut(loaded.embedder, [text]).token_counts)
+        assert result.token_count == sum(token_counts(cut(loaded.embedder, [text], [None]), 1))
     assert max(together) > 1
     assert batcher.waiting_tokens == 0

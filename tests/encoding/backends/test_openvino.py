@@ -1,4 +1,4 @@
-"""Tests of encoders that OpenVINO computes: the same embeddings in float32, near ones in int8, exported once."""
+"""Tests of encoders that OpenVINO computes in int8: near embeddings, exported once."""
 
 import copy
 import importlib.util
@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
+from docsplit_hf.encoding.backends.openvino import engine
 from docsplit_hf.encoding.backends.openvino import export as openvino_export
 from docsplit_hf.encoding.backends.openvino.quantize_int8 import openvino_core
-from docsplit_hf.encoding.backends.registry import BackendOptions, use_backend
+from docsplit_hf.encoding.backends.precision import use_precision
 from docsplit_hf.encoding.portable.run_encoder import engine_of
 
 from ...end_to_end.forked import finish_script, start_script
@@ -31,10 +32,11 @@ def cache(exported, tmp_path_factory):
 
 @pytest.fixture
 def convert_at_once(cache, load, tmp_path, monkeypatch):
-    """Converting, which takes a second, gives what was converted before."""
+    """Converting and quantizing, which take seconds, give what was made before."""
     (export,) = cache.glob(f"{engine_of(load().model).key}-*")
     model = openvino_core().read_model(shutil.copytree(export, tmp_path / "converted") / "model.xml")
-    monkeypatch.setattr("docsplit_hf.encoding.backends.openvino.engine.convert", lambda encoder: model)
+    monkeypatch.setattr(engine, "convert", lambda encoder: model)
+    monkeypatch.setattr(engine, "quantize", lambda model, rows: model)
 
 
 @pytest.fixture(scope="module")
@@ -44,33 +46,28 @@ def checkpoint(exported):
 
 @pytest.fixture(scope="module")
 def load(checkpoint, texts):
-    def load(backend="openvino", precision="float32", calibration_texts=None, **options):
+    def load(precision="int8", **options):
         if precision == "int8":
-            calibration_texts = texts[:40]
-        return DocumentEncoder.from_pretrained(
-            checkpoint,
-            "mean",
-            backend=backend,
-            precision=precision,
-            calibration_texts=calibration_texts,
-            **options,
-        )
+            options = {"calibration_texts": texts[:40]} | options
+        return DocumentEncoder.from_pretrained(checkpoint, "mean", precision=precision, **options)
 
     return load
 
 
 @pytest.fixture(scope="module")
 def exact(load, texts):
-    return load("torch").encode(texts, show_progress=False)
+    return load("float32").encode(texts, show_progress=False)
 
 
-def test_float32_equals_torch_for_any_batches_and_lengths(load, texts, exact):
+def test_embeddings_are_near_for_any_batches_and_lengths_and_equal_in_threads(load, texts):
     encoder = load()
-    for options in ({}, {"batch_size": 1}, {"max_tokens_per_batch": 99}):
-        assert encoder.encode(texts, show_progress=False, **options) == pytest.approx(exact, abs=1e-4)
+    expected = encoder.encode(texts, show_progress=False)
+    for options in ({"batch_size": 1}, {"max_tokens_per_batch": 99}):
+        assert encoder.encode(texts, show_progress=False, **options) == pytest.approx(expected, abs=0.02)
     odd = ["", "river", "garden " * 500]
-    by_torch = load("torch").encode_passages(odd, show_progress=False)
-    assert encoder.encode_passages(odd, show_progress=False).embeddings == pytest.approx(by_torch.embeddings, abs=1e-4)
+    by_torch = load("float32").encode_passages(odd, show_progress=False)
+    found_odd = encoder.encode_passages(odd, show_progress=False)
+    assert ((found_odd.embeddings * by_torch.embeddings).sum(1) > 0.9).all()
     found = {}  # a request at a time would mix up what threads ask
     jobs = [
         threading.Thread(target=lambda i=i: found.update({i: encoder.encode(texts[i:], show_progress=False)}))
@@ -80,19 +77,18 @@ def test_float32_equals_torch_for_any_batches_and_lengths(load, texts, exact):
         job.start()
     for job in jobs:
         job.join()
-    assert all(rows == pytest.approx(exact[i:], abs=1e-4) for i, rows in found.items()) and len(found) == 6
-    assert encoder.fingerprint == load("torch").fingerprint
+    assert all(rows == pytest.approx(expected[i:], abs=0.02) for i, rows in found.items()) and len(found) == 6
 
 
 def test_int8_and_bfloat16_are_near_torch_and_have_other_fingerprints(load, texts, exact, exported):
-    encoders = [load(precision="int8"), load(precision="bfloat16"), load("torch", "bfloat16"), load()]
+    encoders = [load(), load("bfloat16"), load("float32")]
     log = (exported / "log").read_text()
     assert "Quantizing BertModel on 40 texts of calibration_texts, drawn with seed 0" in log
     assert "Cosine to torch's float32 of 32 texts" in log
-    for encoder, least in zip(encoders[:3], (0.9, 0.999, 0.999), strict=True):
+    for encoder, least in zip(encoders[:2], (0.9, 0.999), strict=True):
         cosines = (encoder.encode(texts, show_progress=False) * exact).sum(1)
         assert least < cosines.min() and cosines.min() < 0.9999999
-    assert len({encoder.fingerprint for encoder in encoders}) == 4
+    assert len({encoder.fingerprint for encoder in encoders}) == 3
 
 
 def test_an_export_is_cached_and_a_damaged_one_is_made_again(convert_at_once, load, texts, cache, caplog, monkeypatch):
@@ -101,10 +97,10 @@ def test_an_export_is_cached_and_a_damaged_one_is_made_again(convert_at_once, lo
     before = sorted(path.name for path in cache.iterdir())
     with monkeypatch.context() as patch:
         patch.setattr(openvino_export, "convert", None)
-        patch.setattr("docsplit_hf.encoding.backends.openvino.engine.convert", None)  # it cannot be exported now
+        patch.setattr(engine, "convert", None)  # it cannot be exported now
         kept = load()
         assert (kept.encode(texts, show_progress=False) == first).all()
-        use_backend(kept.model.train(), kept.tokenizer, "mean", BackendOptions("openvino"))
+        use_precision(kept.model.train(), kept.tokenizer, "mean", "int8", texts[:40])
         assert not kept.model.training  # also where nothing had to be exported
     assert "damaged" not in caplog.text
     (path,) = cache.glob(f"{engine_of(encoder.model).key}-*/model.bin")
@@ -119,12 +115,12 @@ def test_an_export_is_cached_and_a_damaged_one_is_made_again(convert_at_once, lo
 def test_a_read_only_home_is_warned_of(convert_at_once, load, texts, exact, tmp_path, monkeypatch, caplog):
     (tmp_path / "file").touch()
     monkeypatch.setattr(huggingface_hub.constants, "HF_HOME", str(tmp_path / "file"))
-    assert load().encode(texts[:3], show_progress=False) == pytest.approx(exact[:3], abs=1e-4)
+    assert ((load().encode(texts[:3], show_progress=False) * exact[:3]).sum(1) > 0.9).all()
     assert "could not be kept" in caplog.text
 
 
 def test_copies_and_checkpoints_have_the_encoder_without_its_engine(load, texts, exact, tmp_path):
-    encoder = load(precision="int8")
+    encoder = load()
     twin = copy.deepcopy(encoder)
     assert twin.encode(texts, show_progress=False) == pytest.approx(exact, abs=1e-5)
     encoder.model.save_pretrained(tmp_path)
@@ -136,40 +132,35 @@ def test_copies_and_checkpoints_have_the_encoder_without_its_engine(load, texts,
         encoder.encode(texts, show_progress=False)
 
 
-def test_a_pipeline_runs_by_openvino_with_pairs(convert_at_once, texts, load):
-    tokenizer = load("torch").tokenizer
+def test_a_pipeline_runs_in_int8_with_pairs(convert_at_once, texts, load):
+    tokenizer = load("float32").tokenizer
     settings = {"pooling": "mean", "decouple": False, "normalize": True}
-    model = KNNClassifier.around(load("torch").model, 0, knn_weight=1.0, **settings)
+    model = KNNClassifier.around(load("float32").model, 0, knn_weight=1.0, **settings)
     pairs = [{"text": text, "text_pair": other} for text, other in zip(texts[:8], texts[8:16], strict=True)]
     answers = []
-    for name in ("torch", "openvino", None):  # None leaves it as it is
-        pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, device="cpu", backend=name)
+    for precision in ("float32", "int8", None):  # None leaves it as it is
+        if precision == "int8":
+            use_precision(model.encoder, tokenizer, "mean", "int8", texts[:40])
+        pipe = KNNClassifierPipeline(
+            model=model, tokenizer=tokenizer, device="cpu", precision=None if precision == "int8" else precision
+        )
         pipe.add_examples(texts[16:24], ["a", "b"] * 4)
         answers.append([answer["neighbors"][0]["distance"] for answer in pipe(pairs, k=4, return_neighbors=1)])
-    assert answers[1] == pytest.approx(answers[0], abs=1e-4) and answers[1] == answers[2] != answers[0]
+    assert answers[1] == pytest.approx(answers[0], abs=0.1) and answers[1] == answers[2] != answers[0]
 
 
-def test_unknown_or_conflicting_options_are_refused(convert_at_once, load, texts, tokenizer, monkeypatch):
-    for given, message in (
-        ({"backend": "onnx"}, "backend must be one of 'torch', 'openvino', got 'onnx'"),
-        ({"precision": "int4"}, "precision must be one of .* got 'int4'"),
-        ({"backend": "torch", "precision": "int8"}, "pass backend='openvino'"),
-        ({"calibration_texts": ["a"]}, "calibration_texts are for precision='int8'"),
-        ({"dtype": "bfloat16"}, "load it with device='cpu' and dtype='float32'"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            load(**given)
-    with pytest.raises(ValueError, match="bf16=True, but the encoder was loaded to run by OpenVINO in float32"):
+def test_unsuitable_encoders_are_refused(convert_at_once, load, texts, tokenizer, monkeypatch):
+    with pytest.raises(ValueError, match="load it with device='cpu' and dtype='float32'"):
+        load(dtype="bfloat16")
+    with pytest.raises(ValueError, match="bf16=True, but the encoder was loaded to run by OpenVINO in int8"):
         load().encode(texts, bf16=True)
-    encoder = load("torch")
+    encoder = load("float32")
     with pytest.raises(ValueError, match="calibration_texts are empty"):
-        use_backend(encoder.model, tokenizer, "mean", BackendOptions("openvino", "int8", [" "]))
+        use_precision(encoder.model, tokenizer, "mean", "int8", [" "])
     with torch.no_grad():
         encoder.model.embeddings.word_embeddings.weight.mul_(-1)  # what is converted has other weights
-    with pytest.raises(
-        ValueError, match="BertModel by OpenVINO in float32 gives other embeddings.*Give calibration_texts"
-    ):
-        use_backend(encoder.model, tokenizer, "mean", BackendOptions("openvino"))
+    with pytest.raises(ValueError, match="BertModel by OpenVINO in int8 gives other embeddings.*Give calib"):
+        use_precision(encoder.model, tokenizer, "mean", "int8", texts[:40])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
         ImportError, match=r"openvino and nncf, which are not installed: pip install -e \"\.\[openvino\]"
@@ -183,7 +174,8 @@ from huggingface_hub import constants
 from docsplit_hf import DocumentEncoder
 constants.HF_HOME = sys.argv[2]
 signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
-first, second = (DocumentEncoder.from_pretrained(sys.argv[1], "mean", backend="openvino") for _ in range(2))
+int8 = {"precision": "int8", "calibration_texts": sys.argv[3:]}
+first, second = (DocumentEncoder.from_pretrained(sys.argv[1], "mean", **int8) for _ in range(2))
 del first
 gc.collect()
 del second
@@ -193,9 +185,11 @@ print("alive")
 """
 
 
-def test_a_signal_after_two_encoders_have_ended_is_handled(server, checkpoint, cache, tmp_path):
+def test_a_signal_after_two_encoders_have_ended_is_handled(server, checkpoint, cache, texts, tmp_path):
     """Of two cores of OpenVINO, the second would leave the process a freed stack for signals."""
     script = tmp_path / "script.py"
     log = tmp_path / "log"
     script.write_text(AFTER_TWO_ENCODERS)
-    assert finish_script(start_script(script, checkpoint, cache.parents[1], log=log), log).endswith("handled\nalive\n")
+    assert finish_script(start_script(script, checkpoint, cache.parents[1], *texts[:40], log=log), log).endswith(
+        "handled\nalive\n"
+    )

@@ -8,7 +8,7 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import DocumentEncoder, KNNClassifierPipeline
-from docsplit_hf.encoding.checkpoints.checked_files import MOST_LAYERS, check_folder, check_sizes
+from docsplit_hf.encoding.checkpoints.checked_files import MOST_LAYERS, check_checkpoint_folder, check_sizes
 from docsplit_hf.encoding.checkpoints.checkpoint import (
     DEFAULT_FOLDER,
     DamagedCheckpointError,
@@ -50,7 +50,7 @@ HUGE = {
 def test_impossible_sizes_are_refused(name, encoder):
     change(encoder / "config.json", **{name: HUGE[name]})
     with pytest.raises((ValueError, DamagedCheckpointError), match=f"config.json has {name}={HUGE[name]}.*{REMEDY}"):
-        check_folder(str(encoder))
+        check_checkpoint_folder(str(encoder))
 
 
 @pytest.mark.parametrize("opener", OPENERS)
@@ -83,8 +83,8 @@ def test_the_sizes_of_an_encoder_within_a_classifier_are_checked():
 
 
 def test_the_shipped_checkpoint_and_a_name_on_the_hub_pass():
-    check_folder(DEFAULT_FOLDER)
-    check_folder("nobody/nothing")
+    check_checkpoint_folder(DEFAULT_FOLDER)
+    check_checkpoint_folder("nobody/nothing")
 
 
 def cut(path):

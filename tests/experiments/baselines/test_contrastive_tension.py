@@ -113,16 +113,15 @@ def test_both_encoders_are_evaluated_and_the_better_is_saved(make_baseline, tmp_
     assert DocumentEncoder.from_pretrained(str(tmp_path / "saved")).encode(["A text."]).shape == (1, 32)
     assert not (tmp_path / "saved" / STATE_FILE).exists()
     card = (tmp_path / "saved" / "README.md").read_text()
-    assert "first_encoder_recall@1" in card and "the better of the two on held-out documents" in card
+    assert "first_encoder_recall@1" in card
 
 
-def test_without_an_evaluation_the_card_names_the_first_encoder(make_baseline):
+def test_the_card_lists_the_learning_rates(make_baseline):
     trainer = make_baseline("contrastive_tension", "simcse", optim="rmsprop", learning_rate_steps={1: 1e-6})
     trainer.save_model()
     card = Path(trainer.args.output_dir, "README.md").read_text()
-    assert "the first of the two: no held-out documents were evaluated" in card
     assert "| Learning rate | 0.001 (constant), rmsprop |" in card
-    assert "(Contrastive Tension); learning rate 1e-06 from step 1 |" in card
+    assert "learning_rate_steps {1: 1e-06}" in card
 
 
 def test_chunks_give_the_steps_of_the_whole_batch(make_baseline, loss_of_steps):

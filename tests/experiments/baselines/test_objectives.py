@@ -125,12 +125,10 @@ def test_each_baseline_has_its_defaults():
     ("mlm", {"queue_size": 9}, "unexpected keyword argument 'queue_size'"),
     ("mlm", {"projection_head": True}, "unexpected keyword argument 'projection_head'"),
     ("momentum_contrast", {"queue_size": 7}, "queue_size=7 is less than a batch of 8"),
-    ("momentum_contrast", {"gather_negatives": False}, "holds the keys of all processes"),
     ("momentum_contrast", {"momentum": 1.0}, "momentum must be in .*got 1.0"),
     ("momentum_contrast", {"mlm_weight": 0.1}, "trained without MLM.*mlm_weight=0.1"),
     ("momentum_contrast", {"forward_chunk_size": 4}, "gradient_accumulation_steps has the same effect"),
     ("momentum_contrast", {"projection_head": True}, "unexpected keyword argument 'projection_head'"),
-    ("mlm", {"matryoshka_dims": [8]}, "unexpected keyword argument 'matryoshka_dims'"),
     ("momentum_contrast", {"views_kwargs": {"parts": 3}}, "compares two views of a document, and 'docsplit' with .*"
      "'parts': 3.* makes 3"),
     ("contrastive_tension", {"views_kwargs": {"parts": 3}}, "compares two views of a document"),

@@ -80,7 +80,7 @@ def test_passages_are_more_accurate_than_their_mean(predict):
     assert by_passages > by_means + 0.1
 
 
-@pytest.mark.parametrize("strategy", ["first", "head_tail", "average", "passages", "late"])
+@pytest.mark.parametrize("strategy", ["first", "head_tail", "average", "passages"])
 def test_accuracy_and_reading_are_measured_for_each_strategy(task, tiny_checkpoint, strategy):
     loaded = load_system(f"{tiny_checkpoint}#pooling=mean", max_length=32)
     [reading] = loaded.with_strategies([strategy])

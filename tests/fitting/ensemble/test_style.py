@@ -14,22 +14,22 @@ def counted(text):
 
 def test_numbers_of_a_text():
     found = counted("Stop!! I saw it, however.\n\n- two dogs\n- http://a.de 42 sooo...")
-    assert found["words"] == pytest.approx(12)
-    assert found["lines"] == pytest.approx(3)
+    assert found["N words"] == pytest.approx(12)
+    assert found["N lines"] == pytest.approx(3)
     assert found["words in capitals"] == pytest.approx(1 / 12)
     assert found["words with a first capital"] == pytest.approx(2 / 12, rel=1e-5)
     assert found["lines that are items of a list"] == pytest.approx(2 / 3)
     assert found["rows of exclamation or question marks"] == pytest.approx(1 / 12)
     assert found["web addresses"] == pytest.approx(1 / 12)
     assert found["letters drawn out"] == pytest.approx(1 / 12)
-    assert found["begins with a capital letter"] == 1
-    assert found["ends with a full stop, exclamation or question mark"] == 1
+    assert found["capital letter at the beginning"] == 1
+    assert found["full stop, exclamation or question mark at the end"] == 1
 
 
 def test_sentences_of_languages_without_spaces_are_measured_in_characters():
     found = counted("我喜欢这本书。你呢？")
-    assert found["sentences"] == pytest.approx(2)
-    assert found["words in a sentence"] == pytest.approx(4)
+    assert found["N sentences"] == pytest.approx(2)
+    assert found["sentences of N words"] == pytest.approx(4)
 
 
 @given(st.lists(st.text(), max_size=3))
@@ -44,11 +44,19 @@ def test_numbers_of_any_text_are_finite_and_no_text_changes_another(texts):
 @pytest.mark.parametrize(
     ("name", "value", "typical", "expected"),
     [
-        ("words in a sentence", 31.2, 14, "31 words in a sentence (typical: 14)"),
-        ("long words", 0.32, 0.08, "32% long words (typical: 8%)"),
-        ("commas", 0.05, 0.01, "commas 5 times as often as in a typical text"),
+        ("sentences of N words", 31.2, 14, "sentences of 31 words (typical: 14)"),
+        ("N sentences", 1, 2.4, "1 sentence (typical: 2.4)"),
+        ("N lines", 3.01, 2.99, ""),
+        ("words of 7 or more letters", 0.32, 0.08, "32% words of 7 or more letters (typical: 8%)"),
+        ("words of 7 or more letters", 0, 0.002, "no words of 7 or more letters"),
+        ("words in capitals", 0.2, 0.002, "20% words in capitals (typical: under 1%)"),
+        ("commas", 0.05, 0.01, "many commas for the length (5 times as many as typical)"),
+        ("commas", 0.01, 0.022, "few commas for the length (typical: 2.2 times as many)"),
+        ("commas", 0.05, 0, "commas (rare in other texts)"),
         ("commas", 0, 0.01, "no commas"),
-        ("begins with a capital letter", 0, 0.9, "begins with a capital letter: no"),
+        ("capital letter at the beginning", 1, 0.4, "a capital letter at the beginning (as 40% of all texts)"),
+        ("capital letter at the beginning", 0, 0.9, "no capital letter at the beginning (as 10% of all texts)"),
+        ("capital letter at the beginning", 0.65, 0.4, "65% with a capital letter at the beginning (typical: 40%)"),
     ],
 )
 def test_a_number_is_described_beside_that_of_a_typical_text(name, value, typical, expected):

@@ -5,7 +5,10 @@ from docsplit_hf.fitting.ensemble.explaining import explain
 from docsplit_hf.fitting.ensemble.fit import Fit, check_state
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.registry import EXPERTS
+from docsplit_hf.fitting.ensemble.report import FitReport
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
+from docsplit_hf.fitting.ensemble.style import style_of_texts
 
 from .stores import DIMENSION, fitted_store, score
 
@@ -41,6 +44,25 @@ def test_texts_that_differ_in_how_they_are_written_are_told_apart_and_explained(
     assert described
     assert any("exclamation marks" in part or "capital" in part for part in described)
     assert "style" not in explain(answers, experts.ensemble, 0, 1)
+
+
+def test_the_report_describes_how_each_label_is_written():
+    report = fit_experts(Problem(store_of_styles().snapshot, ["neighbors", "style"]), show_progress=False).report
+    assert report.styles.keys() == set(WRITTEN) and all(report.styles.values())
+    assert "\nHow 'brief' is written: " in str(report) and "exclamation marks" in "; ".join(report.styles["long"])
+    restored = FitReport.of(report.__dict__)
+    assert restored.styles == report.styles
+    without = fit_experts(Problem(store_of_styles().snapshot, ["neighbors", "words"]), show_progress=False).report
+    assert without.styles == {} and "is written" not in str(without)
+
+
+def test_one_number_of_each_subject_is_described():
+    store = store_of_styles()
+    fitted = fit_experts(Problem(store.snapshot, ["style"]), show_progress=False)
+    learned = fitted.ensemble.learned.by_expert["style"]
+    [style] = style_of_texts(["LOOK AT THIS WOLF"])
+    described = EXPERTS["style"].described(learned, style, 0, 1)
+    assert sum("capital" in part for part in described) == 1
 
 
 def test_answers_of_experts_that_do_not_read_it_need_no_style():

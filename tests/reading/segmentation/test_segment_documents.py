@@ -127,7 +127,7 @@ def test_a_function_as_segmenter(tokenizer):
 
 @given(words=st.lists(st.text("abcdefghijklmno", min_size=1, max_size=9), min_size=2, max_size=40), seed=st.integers(0))
 def test_halves_of_words_are_whole_words_in_their_order(tokenizer, words, seed):
-    sentences = get_segmenter("whitespace")(" ".join(words)).sentences
+    sentences = get_segmenter("whitespace")(" ".join(words))
     tokens, lengths = _tokenize([sentences], tokenizer)[0]
     places = np.arange(len(tokens))
     word_of = np.repeat(np.arange(len(words)), lengths)

@@ -52,16 +52,10 @@ def add_embeddings(app: FastAPI, server: Server) -> None:
 
 
 def _check_dimensions(dimensions: int | None, state: State) -> None:
-    """Refuse fewer dimensions of an encoder that was not trained for it."""
-    config = state.pipe.model.config
-    size = config.retrieval_size
-    if dimensions is None or dimensions == size:
-        return
-    trained = getattr(getattr(config, "encoder_config", None), "docsplit", None) or {}
-    allowed = trained.get("matryoshka_dims") or []
-    if dimensions not in allowed:
-        listed = ", ".join(map(str, sorted({*allowed, size})))
-        raise unprocessable(f"dimensions={dimensions}: this encoder gives {listed}.", "dimensions", "dimensions")
+    """Refuse another number of dimensions than the encoder's."""
+    size = state.pipe.model.config.retrieval_size
+    if dimensions not in (None, size):
+        raise unprocessable(f"dimensions={dimensions}: this encoder gives {size}.", "dimensions", "dimensions")
 
 
 def _normalized(vectors: np.ndarray) -> np.ndarray:

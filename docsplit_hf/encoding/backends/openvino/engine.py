@@ -1,4 +1,4 @@
-"""An encoder compiled by OpenVINO, for a CPU: in float32, in bfloat16, or with matrix products in int8."""
+"""An encoder compiled by OpenVINO, for a CPU, with matrix products in int8."""
 
 from __future__ import annotations
 
@@ -37,12 +37,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LEAST_COSINE = {"float32": 0.9999, "bfloat16": 0.99, "int8": 0.9}  # between an embedding and torch's in float32
+LEAST_COSINE = 0.9  # between an embedding and torch's in float32
 CALIBRATION_LENGTH = 128  # tokens; more take longer without changing the ranges of numbers
 MEASURED_LENGTH = 512  # tokens
 LENGTH_MULTIPLE = 8  # tokens; OpenVINO compiles anew for each shape, so lengths are rounded up
-# In int8 OpenVINO chooses the precision of layers that are not quantized: bfloat16 if the processor has it.
-HINTS = {"float32": {"INFERENCE_PRECISION_HINT": "f32"}, "bfloat16": {"INFERENCE_PRECISION_HINT": "bf16"}, "int8": {}}
 
 Rows = dict[str, np.ndarray]
 
@@ -50,11 +48,11 @@ Rows = dict[str, np.ndarray]
 class OpenVINOEngine:
     """Computes an encoder's ``last_hidden_state``, float32 ``(N, L, H)``, for padded rows, int64 ``(N, L)``."""
 
-    def __init__(self, model: openvino.Model, precision: str, key: str, longest: int) -> None:
-        self.precision = precision
-        self.key = key
+    def __init__(self, model: openvino.Model, key: str, longest: int) -> None:
+        self.key = key  # engines with different embeddings have different keys
         self._longest = longest
-        options = {"INFERENCE_NUM_THREADS": torch.get_num_threads(), **HINTS[precision]}
+        # OpenVINO chooses the precision of layers that are not quantized: bfloat16 if the processor has it.
+        options = {"INFERENCE_NUM_THREADS": torch.get_num_threads()}
         self._compiled = openvino_core().compile_model(model, "CPU", options)
         self._names = [port.any_name for port in self._compiled.inputs]
 
@@ -69,44 +67,41 @@ class OpenVINOEngine:
         return BaseModelOutput(last_hidden_state=torch.from_numpy(results[0])[:, :length])
 
     def __repr__(self) -> str:
-        return f"OpenVINO in {self.precision}"
+        return "OpenVINO in int8"
 
 
 def openvino_engine(
     encoder: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     pooling: str,
-    precision: str,
     calibration_texts: Sequence[str] | None,
 ) -> OpenVINOEngine:
-    """Compile an encoder; the first time on this machine, it is exported to OpenVINO, and quantized for int8."""
-    check_extra("openvino", "backend='openvino'")
+    """Compile an encoder; the first time on this machine, it is exported to OpenVINO, and quantized."""
+    check_extra("openvino", "precision='int8'")
     if encoder.device.type != "cpu" or encoder.dtype != torch.float32:
         raise ValueError(
             f"OpenVINO cannot run an encoder on {encoder.device} in {encoder.dtype}: load it with device='cpu' and "
             "dtype='float32'."
         )
-    exported = "int8" if precision == "int8" else "float32"  # bfloat16 is compiled from float32
-    key = _export_key(encoder, tokenizer, exported, calibration_texts)
+    key = _export_key(encoder, tokenizer, calibration_texts)
     longest = max_positions(encoder) or sys.maxsize
     with one_at_a_time(key):
         model = load_exported(key)
         if model is not None:
-            return OpenVINOEngine(model, precision, key, longest)
+            return OpenVINOEngine(model, key, longest)
         start = time.perf_counter()
         for_calibration, for_measurement = calibration_texts_of(calibration_texts)
-        model = convert(encoder)
-        if exported == "int8":
-            source = "the documentation of installed packages" if calibration_texts is None else "calibration_texts"
-            logger.info(
-                "Quantizing %s on %d texts of %s, drawn with seed %d: about a minute, once on this machine.",
-                type(encoder).__name__,
-                len(for_calibration),
-                source,
-                SEED,
-            )
-            model = quantize(model, _rows_of(for_calibration, encoder, tokenizer, min(CALIBRATION_LENGTH, longest)))
-        engine = OpenVINOEngine(model, precision, key, longest)
+        source = "the documentation of installed packages" if calibration_texts is None else "calibration_texts"
+        logger.info(
+            "Quantizing %s on %d texts of %s, drawn with seed %d: about a minute, once on this machine.",
+            type(encoder).__name__,
+            len(for_calibration),
+            source,
+            SEED,
+        )
+        rows = _rows_of(for_calibration, encoder, tokenizer, min(CALIBRATION_LENGTH, longest))
+        model = quantize(convert(encoder), rows)
+        engine = OpenVINOEngine(model, key, longest)
         rows = _rows_of(for_measurement, encoder, tokenizer, min(MEASURED_LENGTH, longest))
         _check(encoder, engine, rows, pooling, time.perf_counter() - start)
         store_exported(model, key)
@@ -114,17 +109,12 @@ def openvino_engine(
 
 
 def _export_key(
-    encoder: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    precision: str,
-    calibration_texts: Sequence[str] | None,
+    encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, calibration_texts: Sequence[str] | None
 ) -> str:
     """The SHA-256 of everything that an exported model depends on."""
-    packages = ["openvino", "nncf"] if precision == "int8" else ["openvino"]
-    described: list[object] = [encoder_fingerprint(encoder, tokenizer), precision, VERSION]
-    described += [version(package) for package in (*packages, "torch", "transformers")]
-    if precision == "int8":
-        described.append(None if calibration_texts is None else list(calibration_texts))
+    described: list[object] = [encoder_fingerprint(encoder, tokenizer), "int8", VERSION]
+    described += [version(package) for package in ("openvino", "nncf", "torch", "transformers")]
+    described.append(None if calibration_texts is None else list(calibration_texts))
     return sha256_of_parts([repr(described).encode()])
 
 
@@ -143,12 +133,11 @@ def _check(
     """Log the cosine between an engine's embeddings and torch's; refuse an engine below ``LEAST_COSINE``."""
     name = type(encoder).__name__
     cosines = _cosines(encoder, engine, rows, pooling)
-    least = LEAST_COSINE[engine.precision]
-    if not cosines.min() >= least:
+    if not cosines.min() >= LEAST_COSINE:
         raise ValueError(
             f"{name} by {engine} gives other embeddings than by torch: the mean cosine of {len(rows)} texts is "
-            f"{cosines.mean():.4f}, the least {cosines.min():.4f}, and each must be at least {least}. Give "
-            "calibration_texts like those to be embedded, or choose another precision, or backend='torch'."
+            f"{cosines.mean():.4f}, the least {cosines.min():.4f}, and each must be at least {LEAST_COSINE}. "
+            "Give calibration_texts like those to be embedded, or choose another precision."
         )
     logger.info(
         "%s was exported for %s in %.0f s. Cosine to torch's float32 of %d texts: %.4f, least %.4f. Kept in %s.",

@@ -73,7 +73,7 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
     except Exception as error:  # the encoder's own code runs, and may raise anything
         name = type(encoder).__name__
         reason = f"{type(error).__name__}: {str(error)[:200]}"
-        raise ValueError(f"OpenVINO cannot convert {name} ({reason}): leave backend='openvino' out.") from error
+        raise ValueError(f"OpenVINO cannot convert {name} ({reason}): leave precision='int8' out.") from error
     finally:
         tracing_logger.setLevel(level)
     for port, name in zip(model.inputs, names, strict=True):

@@ -1,10 +1,7 @@
 """Tables of the report."""
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.markdown_report import escape, main_table, results_markdown
+from experiments.report.markdown_report import main_table, results_markdown
 
 from .handmade import LENGTH, repeats_of
 
@@ -44,10 +41,3 @@ def test_a_tree_has_a_table_by_level_and_flat_labels_have_none():
         main_table(flat, TASKS, SETTINGS),
     ):
         assert "| B | **60.00** | **50.00** |" in of_flat and "level" not in of_flat
-
-
-@given(st.text())
-def test_any_name_stays_one_cell_of_one_line(name):
-    line = f"| {escape(name)} |"
-    assert len(line.splitlines()) == 1
-    assert line.replace("\\\\", "").replace("\\|", "").count("|") == 2

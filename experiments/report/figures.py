@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..extras import check_extra
-from ..storage.inside_folder import write_file
-from .experiment import EvaluationSettings
+from docsplit_hf.evaluation.experiment import EvaluationSettings
+from docsplit_hf.evaluation.results import setting
+from docsplit_hf.storage.inside_folder import write_file
+
 from .markdown_report import Spread
-from .results import setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,6 @@ SPREADS = {
 
 def save(draw: Callable[[], Figure | None], path: Path) -> bool:
     """Write a figure, if there is one, as PNG and SVG, reproducible to the byte; ``path`` has no ending."""
-    check_extra("evaluation", "A figure")
     import matplotlib
 
     with matplotlib.rc_context(STYLE):

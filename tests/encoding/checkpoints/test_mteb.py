@@ -1,10 +1,10 @@
-"""mteb's tasks on a checkpoint."""
+"""mteb reads a checkpoint through sentence-transformers."""
 
-import numpy as np
 import pytest
 from datasets import Dataset, DatasetDict
 
-from docsplit_hf.evaluation.mteb_encoder import MTEBEncoder
+from docsplit_hf import AutoModelForDocSplit
+from docsplit_hf.encoding.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:mteb"),
@@ -54,38 +54,17 @@ def tasks(texts):
     return [TinyClassification(), TinySTS()]
 
 
-def test_mteb_evaluates_a_checkpoint(tasks, tiny_checkpoint):
+def test_mteb_evaluates_a_checkpoint(tasks, tiny_checkpoint, tokenizer, tmp_path):
     import mteb
-    from mteb.models import EncoderProtocol
+    from sentence_transformers import SentenceTransformer
 
-    model = MTEBEncoder(f"{tiny_checkpoint}#pooling=mean")
-    assert isinstance(model, EncoderProtocol)
-    results = mteb.evaluate(model, tasks, cache=None, show_progress_bar=False)
-    assert results.model_name == "local/tiny" and results.model_revision == model.encoder.fingerprint[:16]
+    model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), pooling="mean")
+    model.config.docsplit["max_length"] = 64
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    save_sentence_transformers_files(tmp_path, model.config)
+    results = mteb.evaluate(
+        SentenceTransformer(str(tmp_path), device="cpu"), tasks, cache=None, show_progress_bar=False
+    )
     scores = {result.task_name: result.get_score() for result in results.task_results}
     assert scores["TinyClassification"] == 1.0 and -1 <= scores["TinySTS"] <= 1
-    meta = model.mteb_model_meta
-    assert (meta.embed_dim, meta.max_tokens, meta.use_instructions) == (32, 64, False)
-
-
-def test_similarities_are_cosines(tiny_checkpoint, texts):
-    pytest.importorskip("mteb", reason="pip install -e '.[mteb]'")
-    model = MTEBEncoder(str(tiny_checkpoint), name="me/tiny")
-    a = model.encode([{"text": texts[:2]}, {"text": texts[2:3]}], show_progress_bar=False)
-    b = np.eye(3, 32)
-    assert a == pytest.approx(model.encoder.encode(texts[:3], show_progress=False), abs=1e-6)
-    assert model.similarity(a, b).numpy() == pytest.approx(a @ b.T, abs=1e-5)
-    assert model.similarity_pairwise(a, b).numpy() == pytest.approx((a * b).sum(1), abs=1e-5)
-    with pytest.raises(ValueError, match="mteb gives image, and this model reads text"):
-        model.encode([{"image": []}])
-
-
-def test_long_texts_can_be_read_whole(tiny_checkpoint, texts):
-    pytest.importorskip("mteb", reason="pip install -e '.[mteb]'")
-    long = [" ".join(texts)]
-    model = MTEBEncoder(str(tiny_checkpoint), long_documents="average")
-    first = MTEBEncoder(str(tiny_checkpoint))
-    whole = first.encoder.encode(long, long_documents="average", show_progress=False)
-    assert model.encode([{"text": long}], show_progress_bar=False) == pytest.approx(whole, abs=1e-6)
-    meta = model.mteb_model_meta
-    assert (meta.embed_dim, meta.max_tokens) == (32, 64) and meta.revision != first.mteb_model_meta.revision

@@ -9,10 +9,11 @@ from typing import Any, Literal, Protocol
 
 import pandas as pd
 
-from ..training.markdown import table
-from .experiment import EvaluationSettings
-from .protocols import BESIDE_PROBES
-from .results import Summary, setting, summarize_records
+from docsplit_hf.evaluation.experiment import EvaluationSettings
+from docsplit_hf.evaluation.protocols import BESIDE_PROBES
+from docsplit_hf.evaluation.report import MISSING, TITLES, WORD_COUNTS, WORDS, escape, ran_on
+from docsplit_hf.evaluation.results import Summary, setting, summarize_records
+from docsplit_hf.training.markdown import table
 
 Spread = Literal["std", "interval", "documents"]
 Row = tuple[str, ...]
@@ -25,13 +26,9 @@ SPREADS: dict[Spread, str] = {
     "test set",
     "documents": "± is half the 95 % confidence interval over the documents (jackknife)",
 }
-MISSING = "–"
-TITLES = {"accuracy": "Acc", "macro_f1": "F1", "mrr": "MRR"}
 
 LEVEL_METRIC = r"^level_(?P<level>\d+)_(?P<metric>\w+)$"  # a metric of an upper level, if labels are a tree
 
-WORD_COUNTS = "of word counts a linear support vector machine"
-WORDS = "Words are those of a document, of training and test together; of Chinese, characters."
 LEVELS = (
     "The parent of each predicted label at a level, compared with that of the right label. Level 1 is the top of the "
     "tree; the labels themselves are in the table above."
@@ -125,7 +122,7 @@ def results_markdown(
         data: Makes additions to the table of data sets.
     """
     frame = summarize_records(records)
-    parts = ["# Evaluation", f"To repeat it:\n\n```bash\n{command}\n```", _ran_on(records, runs)]
+    parts = ["# Evaluation", f"To repeat it:\n\n```bash\n{command}\n```", ran_on(records, runs)]
     if preset:
         parts.append(preset)
     parts.append(task_table({record["task"]: record["task_fingerprint"] for record in records}, tasks, data))
@@ -268,12 +265,6 @@ def task_table(
     return "\n\n".join([table((*header, "Noise (points)", "SHA-256"), rows), " ".join(notes), length])
 
 
-def escape(name: str) -> str:
-    """Put a name on one line, and escape Markdown's special characters."""
-    name = " ".join(name.split())
-    return "".join(f"\\{character}" if character in "\\|*_`<>[]" else character for character in name)
-
-
 def _rows_of(section: Section, frame: pd.DataFrame, settings: EvaluationSettings) -> pd.DataFrame:
     """The rows of a summary that a section shows."""
     chosen = frame[frame["protocol"] == section.protocol]
@@ -367,18 +358,3 @@ def _seeds(frame: pd.DataFrame) -> str:
     seeds = sorted(set().union(*frame["seeds"]))
     is_range = len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1))
     return f"{seeds[0]} to {seeds[-1]}" if is_range else ", ".join(map(str, seeds))
-
-
-def _ran_on(records: Records, runs: Records) -> str:
-    """List the machines that measured these records, with their versions of libraries."""
-    first_dates: dict[str, str] = {}
-    for number in sorted({record["run"] for record in records}):
-        run = runs[number]
-        versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-        first_dates.setdefault(f"{run['ran_on']}; {versions}", run["date"][:10])
-    lines = "\n".join(f"- {machine} ({date})" for machine, date in first_dates.items())
-    hours = sum(record["seconds"] for record in records) / 3600
-    systems = len({record["system"] for record in records})
-    tasks = len({record["task"] for record in records})
-    head = f"{len(records):,} measurements of {systems} systems on {tasks} tasks, {hours:.2f} hours in all, on:"
-    return f"{head}\n\n{lines}"

@@ -18,10 +18,9 @@ from .checkpoints.fingerprint import make_probe
 from .chunk_outputs import EmbeddedChunks
 from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, probe_length, read_chunks, read_pair_chunks
 from .embed_chunks import embed_chunks
-from .embedding_options import EmbeddingOptions
 from .portable.modeling_knn_classifier import KNNClassifier
 from .portable.run_encoder import check_max_length, max_positions, use_packing
-from .text_embedder import TextEmbedder
+from .text_embedder import EmbeddingOptions, TextEmbedder
 
 logger = logging.getLogger(__name__)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +20,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from .backends.torch_backend import inference_mode, is_in_bfloat16
 from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, grouped
-from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import is_packed, run_encoder
-from .read_ahead import read_ahead
+from .text_embedder import EmbeddingOptions
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ PACKED_GROUP_MARGIN = 2**12
 # Batches that are started before the outputs of an earlier one are read, so that a GPU always has the next one.
 RUNNING_BATCHES = {"cuda": 2}
 
+T = TypeVar("T")
 PoolStates = Callable[[torch.Tensor, torch.Tensor], Sequence[torch.Tensor]]
 
 
@@ -191,6 +193,28 @@ def _groups(
             outputs=[torch.empty(len(group), size) for size in sizes],
             unfinished=len(batches),
         )
+
+
+def read_ahead(items: Iterable[T]) -> Iterator[T]:
+    """Yield items in order; a thread makes the next one, and no more than that, while the caller uses the current one.
+
+    The thread has the caller's context variables. An error in the thread is raised here, after the items before it.
+    When the generator ends, is closed or raises, the thread has ended; it makes at most its current item until then.
+
+    Args:
+        items: The items. Their code must release the GIL for most of its time, as tokenizers and numpy do.
+
+    Yields:
+        Each item.
+    """
+    iterator = iter(items)
+    end = object()
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="read_ahead") as thread:
+        following = thread.submit(context.run, next, iterator, end)
+        while (item := following.result()) is not end:
+            following = thread.submit(context.run, next, iterator, end)
+            yield item
 
 
 def tokens_per_batch(encoder: nn.Module, packed: bool) -> int:

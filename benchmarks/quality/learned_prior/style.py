@@ -2,8 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.quality.learned_prior.style --cells output/cells --kinds SETS/sets.jsonl
 
-The logarithm of the weight is linear in what is known before any answer (``prior_features`` of the expert). The
-coefficients are printed for LEARNED_PRIOR in style_expert.py; they minimize the log loss of the test texts, each data
+The logarithm of the weight is linear in what is known before any answer (``Style.prior``). The coefficients are printed for LEARNED_PRIOR in style_expert.py; they minimize the log loss of the test texts, each data
 set and label count with the same weight, and topics with as much as all others. Records are of data sets that were left
 out of learning, together with related ones: the ensemble without the expert, with a constant weight, and with the
 learned one; and the parts. Folders that end in "whole" hold cells whose pool has all versions of its texts.
@@ -134,20 +133,18 @@ def chosen_weights(arm: Arm) -> np.ndarray:
 
 
 def features_of(arm: Arm) -> dict[str, float]:
-    """The features of the weight, as ``prior_features`` computes them."""
-    labels = arm.test.shape[2]
-    return {
-        "one": 1.0,
-        "name_reliability": arm.name_reliability,
-        "version_fraction": arm.version_fraction,
-        "log_examples_per_label": float(np.log(arm.examples / labels)),
-        "log_labels": float(np.log(labels)),
-    }
+    """The features of the weight, as the expert computes them."""
+    return {"one": 1.0, "name_reliability": arm.name_reliability, "version_fraction": arm.version_fraction}
 
 
 def growth(arm: Arm) -> float:
     """What grows with the examples of each label, from 0 with one."""
-    return 1 - arm.test.shape[2] / arm.examples
+    return 1 - 1 / examples_per_label(arm)
+
+
+def examples_per_label(arm: Arm) -> float:
+    """Mean number of examples of a label."""
+    return arm.examples / arm.test.shape[2]
 
 
 def rows_of(cells: list[Cell]) -> list[Row]:
@@ -221,7 +218,9 @@ def measure(cells: list[Cell], learned: list[dict[str, float]]) -> list[dict[str
         weights = {
             "without": [0.0] * len(cell.arms),
             "constant": [CONSTANT * growth(one) for one in cell.arms],
-            "learned": [prior_weight(features_of(one), growth(one), learned[cell.fold]) for one in cell.arms],
+            "learned": [
+                prior_weight(features_of(one), examples_per_label(one), learned[cell.fold]) for one in cell.arms
+            ],
         }
         given = {"probe": arm.probe, "words": arm.words, "style": np.exp(log_softmax(of_style, axis=1))}
         for system in SYSTEMS:

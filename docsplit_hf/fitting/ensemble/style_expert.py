@@ -22,14 +22,8 @@ LEAST_DEVIATION = 1e-3  # of a number that all texts have alike
 LARGEST_NUMBER = 1e4  # above the root or logarithm of what a text of 2**20 characters may have
 LARGEST_PRIOR = 5.0  # the other experts together have about 1
 LEAST_PRIOR = 1e-6  # above 0, for an ensemble of this expert alone
-# Of the logarithm of the prior, learned by benchmarks/quality/learned_prior/style.py.
-LEARNED_PRIOR = {
-    "one": -1.5,
-    "name_reliability": -1.46,
-    "version_fraction": 2.42,
-    "log_examples_per_label": 0.64,
-    "log_labels": -0.62,
-}
+# Coefficients of the logarithm of the prior, learned by benchmarks/quality/learned_prior/style.py.
+LEARNED_PRIOR = {"one": -0.907, "name_reliability": -1.47, "version_fraction": 2.41}
 MAX_DESCRIBED = 3
 LEAST_DESCRIBED_DEVIATION = 0.5  # in standard deviations; nearer numbers are those of most texts
 
@@ -50,16 +44,12 @@ class Style(Expert):
     }
 
     def prior(self, data: TrainingData) -> float:
-        labels = data.targets.shape[1]
-        examples_per_label = len(data.rows) / labels
         features = {
             "one": 1.0,
             "name_reliability": data.reliability(data.names),
             "version_fraction": data.version_fraction,
-            "log_examples_per_label": math.log(examples_per_label),
-            "log_labels": math.log(labels),
         }
-        return prior_weight(features, 1 - 1 / examples_per_label)
+        return prior_weight(features, len(data.rows) / data.targets.shape[1])
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
         numbers = data.corpus.style
@@ -91,13 +81,13 @@ class Style(Expert):
         return list(found.values())[:MAX_DESCRIBED]
 
 
-def prior_weight(features: dict[str, float], growth: float, learned: dict[str, float] = LEARNED_PRIOR) -> float:
-    """Prior weight by what tells style from topics: names that mean something, and versions of one text.
-
-    ``growth``: from 0, with one example of each label, which does not show what is common to several, to 1.
-    """
+def prior_weight(
+    features: dict[str, float], examples_per_label: float, learned: dict[str, float] = LEARNED_PRIOR
+) -> float:
+    """Prior weight by what tells style from topics: names that mean a topic, and versions of one text."""
     logarithm = sum(coefficient * features[name] for name, coefficient in learned.items())
-    return max(growth * min(math.exp(logarithm), LARGEST_PRIOR), LEAST_PRIOR)
+    # One text of a label does not show what is common to its texts.
+    return max(min(math.exp(logarithm), LARGEST_PRIOR) * (1 - 1 / examples_per_label), LEAST_PRIOR)
 
 
 def standardized(numbers: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:

@@ -2,10 +2,11 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.quality.learned_prior.style --cells output/cells --kinds SETS/sets.jsonl
 
-The logarithm of the weight is linear in what is known before any answer (``Style.prior``). The coefficients are printed for LEARNED_PRIOR in style_expert.py; they minimize the log loss of the test texts, each data
-set and label count with the same weight, and topics with as much as all others. Records are of data sets that were left
-out of learning, together with related ones: the ensemble without the expert, with a constant weight, and with the
-learned one; and the parts. Folders that end in "whole" hold cells whose pool has all versions of its texts.
+The logarithm of the weight is linear in what is known before any answer (``Style.prior``). The coefficients are printed
+for LEARNED_PRIOR in style_expert.py; they minimize the log loss of the test texts, each data set and label count with
+the same weight, and topics with as much as all others. Records are of data sets that were left out of learning,
+together with related ones: the ensemble without the expert, with a constant weight, and with the learned one; and the
+parts. Folders that end in "whole" hold cells whose pool has all versions of its texts.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
 The logarithm of the weight is linear in what is known before any answer (``Style.prior``). The coefficients are printed
 for LEARNED_PRIOR in style_expert.py; they minimize the log loss of the test texts, each data set and label count with
 the same weight, and topics with as much as all others. Records are of data sets that were left out of learning,
-together with related ones: the ensemble without the expert, with a constant weight, and with the learned one; and the
-parts. Folders that end in "whole" hold cells whose pool has all versions of its texts.
+together with related ones: the ensemble without the expert, with a constant weight, with the learned one, and with it
+where documents are never left out; and the parts. Folders that end in "whole" hold cells whose pool has all versions of
+its texts.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from docsplit_hf.training.markdown import table
 
 CONSTANT = 0.13  # times 1 - 1 / examples of each label: the weight before it was learned
 RIDGE = 1e-3  # penalty of the squares of the coefficients of standardized features
-SYSTEMS = ("without", "constant", "learned", "probe", "words", "style")
+SYSTEMS = ("without", "constant", "learned", "always with documents", "probe", "words", "style")
 PARTS = ("probe", "words", "style")
 MIN_LOG_LIKELIHOOD_GAIN = 3.0  # as in docsplit_hf/classifier/fit.py
 
@@ -94,8 +95,8 @@ def with_style(arm: Arm, weight: float) -> Arm:
     return arm._replace(prior=raw / raw.sum())
 
 
-def answers(cell: Cell, weights: list[float]) -> tuple[np.ndarray, bool]:
-    """Probabilities of the test texts with a prior weight of style in each arm, and whether documents were used."""
+def answers(cell: Cell, weights: list[float], always_with_documents: bool) -> np.ndarray:
+    """Probabilities of the test texts with a prior weight of style in each arm."""
     found = []
     likelihoods = []
     for arm, weight in zip(cell.arms, weights, strict=True):
@@ -110,7 +111,7 @@ def answers(cell: Cell, weights: list[float]) -> tuple[np.ndarray, bool]:
         leaves_out = gain >= -MIN_LOG_LIKELIHOOD_GAIN
     else:
         leaves_out = gain > MIN_LOG_LIKELIHOOD_GAIN
-    return found[-1 if leaves_out else 0], first.has_documents and not leaves_out
+    return found[-1 if leaves_out and not always_with_documents else 0]
 
 
 def chosen_weights(arm: Arm) -> np.ndarray:
@@ -223,13 +224,14 @@ def measure(cells: list[Cell], learned: list[dict[str, float]]) -> list[dict[str
                 prior_weight(features_of(one), examples_per_label(one), learned[cell.fold]) for one in cell.arms
             ],
         }
+        weights["always with documents"] = weights["learned"]
         given = {"probe": arm.probe, "words": arm.words, "style": np.exp(log_softmax(of_style, axis=1))}
         for system in SYSTEMS:
             record: dict[str, object] = {"task": cell.task, "kind": cell.kind, "per_label": cell.per_label}
-            record |= {"draw": cell.draw, "system": system}
+            record |= {"draw": cell.draw, "version_fraction": round(arm.version_fraction, 3), "system": system}
             if system in weights:
-                found, uses_documents = answers(cell, weights[system])
-                record |= {"documents": uses_documents, "weight": float(f"{weights[system][0]:.3g}")}
+                found = answers(cell, weights[system], system == "always with documents")
+                record["weight"] = float(f"{weights[system][0]:.3g}")
             else:
                 found = given[system]
             measured = metrics(found, arm.test_targets)

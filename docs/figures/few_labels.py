@@ -53,6 +53,7 @@ def few_labels() -> Figures:
         "many classes": many_classes(),
         "proportions": proportions(),
         "learned prior": learned_prior(),
+        "style prior": style_prior(),
         "parts": parts(),
     }
 
@@ -61,6 +62,11 @@ def learned_prior() -> list[Row]:
     """Return means over data sets with the weights of the fits and with a learned sharpness, and those of rivals."""
     records = content("few_labels/learned_prior.jsonl")
     return benchmark("quality.learned_prior.train").summary(records, ("estimated",))
+
+
+def style_prior() -> list[Row]:
+    """Return means over data sets with and without the expert on style, and those of its rivals."""
+    return benchmark("quality.learned_prior.style").summary(content("few_labels/style_prior.jsonl"))
 
 
 def parts() -> list[Row]:

@@ -24,10 +24,12 @@ Arrays of two arms, with the prefix ``documents.`` (missing with no documents) o
 - ``word_regression`` (m, C): probabilities of the baseline "word counts"; missing without words
 - ``fold_shift`` (m, C), ``learned_shift`` (C,): before proportions are estimated; ``shift`` (C,), ``proportions`` (C,),
   ``draws`` (B, C): after it; ``out_of_scope``
-- ``prior`` (E,): today's prior weights; ``weights`` (E,): chosen, of the scaled logits; ``spreads`` (E,)
+- ``prior``, ``raw_prior`` (E,): today's prior weights, with a sum of 1, and before it; ``weights`` (E,): chosen, of the
+  scaled logits; ``spreads`` (E,)
 - ``counts`` (C,): examples of each label; ``corpus_size``: number of all texts; ``reliability`` of the names
 - ``example_weight``; ``edge_agreement``: weighted fraction of edges of the graph with the same propagated label;
-  ``versions``, ``version_groups``, ``contradictory``: as in the report; ``words_per_text``
+  ``versions``, ``version_groups``, ``contradictory``, ``agreeing``, ``version_fraction``: as in the report;
+  ``words_per_text``
 - ``regressions`` (R,): names such as "probe 10"; ``regression_held_out`` (R, m, C), ``regression_test`` (R, N, C),
   ``regression_sample`` (R, S, C): logits of multinomial regressions on centered embeddings and on TF-IDF, of the first
   arm only
@@ -60,7 +62,7 @@ from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.log_linear_pool import pool
 from docsplit_hf.fitting.ensemble.neighbor_expert import places_of_documents
 from docsplit_hf.fitting.ensemble.problem import Problem
-from docsplit_hf.fitting.ensemble.registry import features_of_corpus, prior_weights, score_all
+from docsplit_hf.fitting.ensemble.registry import EXPERTS, features_of_corpus, prior_weights, score_all
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_texts
 from docsplit_hf.fitting.ensemble.vector_experts import readable_names
 from docsplit_hf.fitting.ensemble.weighing import SAMPLED_DOCUMENTS
@@ -303,6 +305,7 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
         "draws": weighing.proportions.draws,
         "out_of_scope": np.array(weighing.out_of_scope),
         "prior": prior_weights(ensemble.experts, data),
+        "raw_prior": np.array([EXPERTS[name].prior(data) for name in ensemble.experts]),
         "weights": weighing.weights.for_scaled_logits,
         "spreads": weighing.weights.spreads,
         "counts": data.targets.sum(0),
@@ -313,6 +316,8 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
         "versions": np.array(report.versions),
         "version_groups": np.array(report.version_groups),
         "contradictory": np.array(report.contradictory),
+        "agreeing": np.array(report.agreeing),
+        "version_fraction": np.array(report.version_fraction),
         "words_per_text": np.array(np.mean([len(text.split()) for text in texts])),
     }
     if scores.word_regression is not None:

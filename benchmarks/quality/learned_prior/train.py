@@ -80,8 +80,10 @@ class Arm(NamedTuple):
 
     name: str  # of the data set
     labels: str  # per class
+    draw: int
     experts: list[str]
-    prior: np.ndarray  # (E,): prior weights
+    prior: np.ndarray  # (E,): prior weights; they sum to 1
+    raw_prior: np.ndarray  # (E,): before they were normalized
     test: np.ndarray  # (E, N, C): logits
     test_targets: np.ndarray  # int64 (N,)
     held_out: np.ndarray  # (E, m, C)
@@ -96,6 +98,8 @@ class Arm(NamedTuple):
     has_documents: bool
     name_reliability: float
     edge_agreement: float
+    version_fraction: float  # of all texts
+    agreeing: int  # groups of versions with one label
     is_chosen: bool  # by the gate for documents
     probe: np.ndarray  # (N, C): probabilities
     words: np.ndarray  # (N, C)
@@ -145,8 +149,10 @@ def _arm(cell: dict[str, np.ndarray], arm: str) -> Arm:
     return Arm(
         name=str(cell["set"]),
         labels=str(cell["labels"]),
+        draw=int(cell["draw"]),
         experts=own["experts"].tolist(),
         prior=own["prior"].astype(np.float64),
+        raw_prior=own["raw_prior"].astype(np.float64),
         test=own["test"].astype(np.float64),
         test_targets=cell["test_targets"],
         held_out=held_out,
@@ -161,6 +167,8 @@ def _arm(cell: dict[str, np.ndarray], arm: str) -> Arm:
         has_documents=has_documents,
         name_reliability=float(own["reliability"]),
         edge_agreement=float(own["edge_agreement"]),
+        version_fraction=float(own["version_fraction"]),
+        agreeing=int(own["agreeing"]),
         is_chosen=str(cell["chosen"]) == arm,
         probe=cell["probe"],
         words=cell["words"],

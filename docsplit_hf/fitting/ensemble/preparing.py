@@ -19,6 +19,10 @@ from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, name_
 
 logger = logging.getLogger(__name__)
 
+CLOSE_TEXTS = 4  # of one text, at most: versions of it
+TIMES_CLOSER = 4.0  # weight of the edge to the nearest text, relative to that after these
+LEAST_COSINE = 0.5  # of close texts: in a small corpus, the nearest may have nothing in common
+
 
 class VersionCounts(NamedTuple):
     """Counts of examples that are versions of another example, and of their labels."""
@@ -83,6 +87,7 @@ def prepare_fit(problem: Problem) -> Prepared:
         has_head=problem.has_head,
         example_weight=example_weight,
         proportions=proportions,
+        version_fraction=version_fraction,
         versions_mislead=versions_mislead(version_fraction, versions.agreeing),
         names=names,
         teacher=teacher,
@@ -156,9 +161,31 @@ def version_groups(corpus: Corpus, rows: np.ndarray, labels: np.ndarray) -> np.n
 
 
 def fraction_of_versions(corpus: Corpus) -> float:
-    """Return the fraction of the texts of a corpus that are versions of another one; copies of one text are none."""
-    is_version = np.isin(corpus.text_numbers, corpus.versions.rows)
+    """Return the fraction of the texts of a corpus that are versions of another one; copies of one text are none.
+
+    Versions share much of their words, or are much nearer to one another than to other texts, as paraphrases are.
+    """
+    is_version = np.isin(corpus.text_numbers, corpus.versions.rows) | _are_close(corpus)
     return float(is_version.mean()) if len(is_version) else 0.0
+
+
+def _are_close(corpus: Corpus) -> np.ndarray:
+    """Whether each text and its nearest one are close, and both much nearer than other texts, bool ``(N,)``."""
+    graph = corpus.graph
+    starts = graph.indptr[:-1]
+    counts = np.diff(graph.indptr)
+    order = np.lexsort((-graph.data, np.repeat(np.arange(len(counts)), counts)))
+    columns = graph.indices[order]
+    weights = graph.data[order]
+    has_others = counts > CLOSE_TEXTS
+    first = starts[has_others]
+    nearest = np.arange(len(counts))
+    nearest[has_others] = columns[first]
+    is_near = np.zeros(len(counts), bool)
+    is_near[has_others] = weights[first] > TIMES_CLOSER * weights[first + CLOSE_TEXTS]
+    cosines = np.einsum("nd,nd->n", corpus.vectors, corpus.vectors[nearest])
+    is_copy = corpus.text_numbers == corpus.text_numbers[nearest]
+    return is_near & is_near[nearest] & (cosines > LEAST_COSINE) & ~is_copy
 
 
 def count_versions(corpus: Corpus, rows: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> VersionCounts:

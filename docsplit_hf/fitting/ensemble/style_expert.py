@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 LARGEST_DEVIATION = 4.0  # in standard deviations; numbers farther from the mean are cut
 LEAST_DEVIATION = 1e-3  # of a number that all texts have alike
 LARGEST_NUMBER = 1e4  # above the root or logarithm of what a text of 2**20 characters may have
-PRIOR = 0.13  # about a tenth of the ensemble
+LARGEST_PRIOR = 5.0  # the other experts together have about 1
 LEAST_PRIOR = 1e-6  # above 0, for an ensemble of this expert alone
+# Coefficients of the logarithm of the prior, learned by benchmarks/quality/learned_prior/style.py.
+LEARNED_PRIOR = {"one": -0.907, "name_reliability": -1.47, "version_fraction": 2.41}
 MAX_DESCRIBED = 3
 LEAST_DESCRIBED_DEVIATION = 0.5  # in standard deviations; nearer numbers are those of most texts
 
@@ -41,9 +44,12 @@ class Style(Expert):
     }
 
     def prior(self, data: TrainingData) -> float:
-        examples_per_label = len(data.rows) / data.targets.shape[1]
-        # One text of a label does not show what is common to its texts.
-        return max(PRIOR * (1 - 1 / examples_per_label), LEAST_PRIOR)
+        features = {
+            "one": 1.0,
+            "name_reliability": data.reliability(data.names),
+            "version_fraction": data.version_fraction,
+        }
+        return prior_weight(features, len(data.rows) / data.targets.shape[1])
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
         numbers = data.corpus.style
@@ -73,6 +79,15 @@ class Style(Expert):
                 if words:
                     found[number.subject] = words
         return list(found.values())[:MAX_DESCRIBED]
+
+
+def prior_weight(
+    features: dict[str, float], examples_per_label: float, learned: dict[str, float] = LEARNED_PRIOR
+) -> float:
+    """Prior weight by what tells style from topics: names that mean a topic, and versions of one text."""
+    logarithm = sum(coefficient * features[name] for name, coefficient in learned.items())
+    # One text of a label does not show what is common to its texts.
+    return max(min(math.exp(logarithm), LARGEST_PRIOR) * (1 - 1 / examples_per_label), LEAST_PRIOR)
 
 
 def standardized(numbers: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:

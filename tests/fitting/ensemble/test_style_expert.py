@@ -9,6 +9,7 @@ from docsplit_hf.fitting.ensemble.registry import EXPERTS
 from docsplit_hf.fitting.ensemble.report import FitReport
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.fitting.ensemble.style import style_of_texts
+from docsplit_hf.fitting.ensemble.style_expert import LARGEST_PRIOR, LEAST_PRIOR, prior_weight
 
 from .stores import DIMENSION, fitted_store, score
 
@@ -79,6 +80,16 @@ def test_a_saved_expert_answers_alike():
     assert before.keys() == after.keys()
     for name, array in before.items():
         np.testing.assert_array_equal(array, after[name])
+
+
+def test_it_counts_more_where_names_mean_nothing_and_texts_are_versions_of_others():
+    features = {"one": 1.0, "name_reliability": 1.0, "version_fraction": 0.0}
+    of_topics = prior_weight(features, 5)
+    of_style = prior_weight(features | {"name_reliability": 0.0}, 5)
+    of_versions = prior_weight(features | {"name_reliability": 0.0, "version_fraction": 1.0}, 5)
+    assert of_topics < of_style < of_versions
+    assert prior_weight(features, 1) == LEAST_PRIOR
+    assert prior_weight(features, 5, {"one": 99.0}) == 0.8 * LARGEST_PRIOR
 
 
 def test_it_has_hardly_any_weight_while_each_label_has_one_example():

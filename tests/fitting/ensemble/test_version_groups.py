@@ -52,6 +52,27 @@ def test_words_count_as_much_as_the_classifier_if_most_texts_are_versions():
     assert priors[0][1] < 0.2 and priors[1][1] == 0.5
 
 
+def paraphrases(pairs, distance, seed=0):
+    """Pairs of embeddings that are near each other; their texts share no word."""
+    rng = np.random.default_rng(seed)
+    keys = np.repeat(rng.standard_normal((pairs, 64)), 2, axis=0)
+    keys += distance * rng.standard_normal(keys.shape)
+    texts = [f"a{place} b{place} c{place}" for place in range(len(keys))]
+    return KNNDatastore(keys.astype(np.float32), np.tile([0, 1], pairs), NAMES, texts)
+
+
+def test_texts_whose_embeddings_are_much_nearer_to_one_another_than_to_others_are_versions():
+    assert fraction_of_versions(make_corpus(paraphrases(30, 0.2).snapshot)) > 0.9
+    assert fraction_of_versions(make_corpus(paraphrases(30, 5.0).snapshot)) < 0.1
+    assert fraction_of_versions(make_corpus(paraphrases(2, 0.2).snapshot)) == 0  # too few to compare with
+
+
+def test_copies_are_no_versions():
+    store = paraphrases(20, 0.0)
+    texts = [f"a{place // 2} b{place // 2}" for place in range(40)]
+    assert fraction_of_versions(make_corpus(KNNDatastore(store.keys, store.labels, NAMES, texts).snapshot)) == 0
+
+
 def report_of(store):
     return fit_experts(Problem(store.snapshot, ABOUT_CONTENT), show_progress=False).report
 

@@ -56,6 +56,8 @@ REMOVED_OPTIONS = {
     "max_test_examples": "give a smaller file",
     "id_column": "load_labeled_examples takes it in Python",
     "teacher_texts": "pipe.fit takes it in Python",
+    "triplet_choice": "triplets are drawn at random",
+    "merge_labels": "give such labels one name in the file",
     "train --unlabeled_name": "docsplit fit learns from documents; in Python, add_documents and fit of the pipeline do",
     "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",
     "datastore_token_variable": "the token is read from the variable MILVUS_TOKEN",

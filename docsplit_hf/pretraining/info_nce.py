@@ -138,9 +138,10 @@ def in_batch_info_nce(
     results = []
     for anchor, positive in itertools.combinations(range(len(views)), 2):
         candidates = candidates_of_view(positive)
+        # [:] makes a tensor for each pair, whose gradients are summed first: so results are those of earlier versions.
         result = info_nce(
-            views[anchor],
-            candidates.embeddings,
+            views[anchor][:],
+            candidates.embeddings[:],
             temperature=temperature,
             first_positive=candidates.first_positive,
             anchor_ids=candidates.anchor_ids,

@@ -22,7 +22,8 @@ from pathlib import Path
 from .compare import words_of
 from .systems import pypdfium2
 
-FORMATS = {"docx": "txt:Text (encoded):UTF8", "odt": "txt:Text (encoded):UTF8", "pptx": "pdf", "odp": "pdf"}
+AS_TEXT = "txt:Text (encoded):UTF8"
+FORMATS = {"docx": AS_TEXT, "odt": AS_TEXT, "doc": AS_TEXT, "pptx": "pdf", "odp": "pdf", "ppt": "pdf"}
 SMALLEST = 3_000  # bytes
 LARGEST = 2_000_000
 SECONDS = 60

@@ -5,9 +5,9 @@
         --output docs/results/file_readers/office
 
 It needs LibreOffice (``soffice``). Any folder with Word, PowerPoint and OpenDocument files will do, such as the test
-files of Apache POI, pandoc, docx4j, Open-XML-SDK and odftoolkit. Word and OpenDocument texts are saved as text by
-LibreOffice; presentations are printed as PDF, whose text PDFium reads. Files without text, and those that LibreOffice
-cannot open, are left out. Finished texts are kept.
+files of LibreOffice, Apache POI, pandoc, docx4j, Open-XML-SDK and odftoolkit. Word and OpenDocument texts are saved as
+text by LibreOffice; presentations are printed as PDF, whose text PDFium reads. Files without text, and those that
+LibreOffice cannot open, are left out. Finished texts are kept.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 ``--files`` is a folder of make_files.py. One page of each PDF file becomes a scan: a gray JPEG picture in a PDF file,
 of 150 to 200 dots per inch, turned by up to a degree, blurred and noisy. The words are those that PDFium reads in the
 page that was printed. Seconds are those of the processor, the programs that are started included; the engine is
-loaded before. Records are lines of scans.jsonl of docs/results/file_readers, one for a page and an engine; finished ones
-are kept.
+loaded before. Records are lines of scans.jsonl of docs/results/file_readers, one for a page and an engine; finished
+ones are kept.
 """
 
 from __future__ import annotations

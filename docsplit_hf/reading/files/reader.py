@@ -148,11 +148,11 @@ def _announce_scans(counts: Sequence[int], engine: str, processes: int) -> None:
     pages = sum(counts)
     files = sum(1 for count in counts if count)
     if pages:
-        minutes = pages * SECONDS_OF_PAGE[engine] / processes / 60
+        minutes = max(1, round(pages * SECONDS_OF_PAGE[engine] / processes / 60))
         logger.warning(
             f"Pages to recognize, which are pictures without text: {pages:,}, in {files:,} of {len(counts):,} files. "
-            f"{engine} takes about {max(1, round(minutes)):,} minutes: {SECONDS_OF_PAGE[engine]:g} seconds of a core "
-            f"for each, {processes} at a time."
+            f"{engine} takes about {minutes:,} minute{'' if minutes == 1 else 's'}: {SECONDS_OF_PAGE[engine]:g} "
+            f"seconds of a core for each, {processes} at a time."
         )
 
 

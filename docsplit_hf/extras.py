@@ -15,7 +15,7 @@ LIBRARIES = {
     "mcp": ("gradio", "mcp"),
     "milvus": ("pymilvus",),
     "ocr": ("rapidocr", "onnxruntime"),
-    "old_files": ("xberg",),
+    "old-files": ("xberg",),
     "onnx": ("onnx", "onnxruntime"),
     "openvino": ("openvino", "nncf"),
     "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client", "python_multipart"),

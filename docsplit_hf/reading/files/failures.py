@@ -35,7 +35,7 @@ REMEDIES = {
     ),
     UNKNOWN_FORMAT: "Convert it to PDF, DOCX or plain text, or leave it out.",
     OLD_FORMAT: (
-        'Install what reads it: pip install -e ".[old_files]" (in the clone of docsplit_hf). Or save it as .docx or '
+        'Install what reads it: pip install -e ".[old-files]" (in the clone of docsplit_hf). Or save it as .docx or '
         ".pptx, for example with soffice --headless --convert-to docx."
     ),
     TOO_LARGE: "Split it, or raise max_bytes or max_characters.",

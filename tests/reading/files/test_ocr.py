@@ -1,6 +1,7 @@
 """Scanned pages are recognized by either engine, counted before, and keep their numbers."""
 
 import logging
+import re
 import shutil
 import sys
 
@@ -122,7 +123,7 @@ def test_pages_are_counted_before_and_other_files_are_read_once(tmp_path, progra
     assert sorted(without) == ["half.pdf", "mail.eml", "text.pdf", "text.txt"]
     recognized = load(ocr="tesseract")
     assert "Pages to recognize, which are pictures without text: 16, in 4 of 6 files." in caplog.text
-    assert "tesseract takes about 1 minute: " in caplog.text
+    assert re.search(r"tesseract takes about \d+ minutes?: ", caplog.text)
     assert sorted(read) == ["half.pdf", "mail.eml", "scan.pdf", "scans.zip"]
     assert recognized["scan.pdf"].split() == ["recognized"] * 5 == recognized["scans.zip"].split()
     assert recognized["mail.eml"].split()[-5:] == ["recognized"] * 5

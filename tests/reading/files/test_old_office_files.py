@@ -47,13 +47,13 @@ def test_without_xberg_the_line_that_installs_it_is_named(tmp_path, monkeypatch)
 
 
 def test_a_word_file_is_one_text():
-    pytest.importorskip("xberg", reason="The extra old_files is not installed.")
+    pytest.importorskip("xberg", reason="The extra old-files is not installed.")
     found = read_text(make_doc(TEXT), "a.doc", FileOptions())
     assert found.text == "The rent is due.\nOn the first day: \u2013 \u00e4." and found.places == ()
 
 
 def test_a_presentation_has_slides_with_their_numbers():
-    pytest.importorskip("xberg", reason="The extra old_files is not installed.")
+    pytest.importorskip("xberg", reason="The extra old-files is not installed.")
     found = read_text(make_ppt(SLIDES), "a.ppt", FileOptions())
     assert [(place.kind, place.name) for place in found.places] == [("slide", "1"), ("slide", "2")]
     texts = [found.text[place.start : place.end] for place in found.places]
@@ -92,7 +92,7 @@ def hostile_files():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of memory are those of POSIX")
 def test_hostile_files_are_read_or_named_and_nothing_crashes(tmp_path):
-    pytest.importorskip("xberg", reason="The extra old_files is not installed.")
+    pytest.importorskip("xberg", reason="The extra old-files is not installed.")
     paths = []
     for name, content in hostile_files():
         paths.append(tmp_path / name)

@@ -14,6 +14,8 @@ LIBRARIES = {
     "files": ("charset_normalizer", "olefile", "pypdfium2", "python_calamine", "selectolax", "striprtf"),
     "mcp": ("gradio", "mcp"),
     "milvus": ("pymilvus",),
+    "ocr": ("rapidocr", "onnxruntime"),
+    "old-files": ("xberg",),
     "onnx": ("onnx", "onnxruntime"),
     "openvino": ("openvino", "nncf"),
     "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client", "python_multipart"),
@@ -23,6 +25,7 @@ EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "export": "onnx
 # The extra that an option needs with a value; None: with any value or without one.
 EXTRA_OF_OPTION = {
     ("--mcp", None): "mcp",
+    ("--ocr", "rapidocr"): "ocr",
     ("--precision", "int8"): "openvino",
     ("--teacher_precision", "int8"): "openvino",
     ("--datastore", None): "milvus",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from .pages import Figure, Figures, Row
@@ -25,10 +26,12 @@ PACKAGES = {
     "trafilatura": ("trafilatura", "trafilatura"),
     "markitdown": ("markitdown", "markitdown"),
     "kreuzberg": ("kreuzberg", "kreuzberg"),
+    "xberg": ("xberg, as it is", "xberg"),
 }
 OURS = ("olefile", "pypdfium2", "python-calamine", "selectolax", "striprtf")
 FORMATS = {"pdf": "PDF", "docx": "DOCX", "html": "HTML"}
-OFFICE_FORMATS = {"docx": "DOCX", "pptx": "PPTX", "odt": "ODT", "odp": "ODP"}
+OFFICE_FORMATS = {"docx": "DOCX", "pptx": "PPTX", "odt": "ODT", "odp": "ODP", "doc": "DOC", "ppt": "PPT"}
+ENGINES = {"tesseract": "Apache 2.0", "rapidocr": "Apache 2.0"}
 
 
 def file_readers() -> Figures:
@@ -36,6 +39,10 @@ def file_readers() -> Figures:
     return {
         "readers of files": table(),
         "readers of office files": office_table(),
+        "readers of scans": scans_table(),
+        "megabytes of xberg": content(f"{FOLDER}/packages.json")["xberg"]["megabytes"],
+        "megabytes of rapidocr": content(f"{FOLDER}/packages.json")["rapidocr"]["megabytes"],
+        "scanned contracts": len(content(f"{FOLDER}/scans.jsonl")) / len(ENGINES),
         "words of a contract": ours["words"] / ours["files"],
         **many_files(),
         **killed(),
@@ -85,6 +92,19 @@ def office_table() -> list[Row]:
             licensed = "MIT, BSD, Apache 2.0" if package is None else short_license(packages[package]["license"])
             failures = f"{row['failures']} of {row['files']}"
             rows.append((title, name, files_per_second(row), *words(row), failures, licensed))
+    return rows
+
+
+def scans_table() -> list[Row]:
+    """Return a row for each OCR engine: seconds of a page, its longest, and the words found."""
+    rows: list[Row] = []
+    for engine, license_ in ENGINES.items():
+        found = [row for row in content(f"{FOLDER}/scans.jsonl") if row["engine"] == engine]
+        seconds = [row["seconds"] for row in found]
+        mean = {name: sum(row[name] for row in found) / len(found) for name in ("f1", "in_order")}
+        worst = f"{100 * min(row['f1'] for row in found):.1f}"
+        speed = (f"{statistics.median(seconds):.1f}", f"{max(seconds):.1f}")
+        rows.append((f"{engine} {found[0]['version']}", f"{len(found)}", *words(mean), worst, *speed, license_))
     return rows
 
 

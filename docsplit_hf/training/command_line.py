@@ -61,7 +61,10 @@ OPTIONS_ELSEWHERE = {
 }
 NEAR = 0.7  # the least similarity of a suggested option
 HELP_ALL_HELP = "show all options with full help"
-OCR_HELP = "Recognize scanned pages of PDF files with tesseract; with its name of a language, if not English."
+OCR_HELP = (
+    "Recognize scanned pages of PDF files with tesseract; with its name of a language, if not English. "
+    "--ocr rapidocr: with that library."
+)
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT = 2  # exit code, the same as argparse's
 INTERRUPTED = 130  # exit code, the same as a shell's
@@ -130,7 +133,7 @@ def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all
         if action.nargs == 0 and action.const is False:  # HfArgumentParser copies the help of the opposite option
             action.help = f"the opposite of --{action.dest}"
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
-    parser.add_argument("--ocr", nargs="?", metavar="LANGUAGE", default=argparse.SUPPRESS, help=OCR_HELP)
+    parser.add_argument("--ocr", nargs="?", metavar="LANGUAGE|rapidocr", default=argparse.SUPPRESS, help=OCR_HELP)
     if not hidden:
         return
     parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=HELP_ALL_HELP)

@@ -5,9 +5,9 @@
         --output docs/results/file_readers/office
 
 It needs LibreOffice (``soffice``). Any folder with Word, PowerPoint and OpenDocument files will do, such as the test
-files of Apache POI, pandoc, docx4j, Open-XML-SDK and odftoolkit. Word and OpenDocument texts are saved as text by
-LibreOffice; presentations are printed as PDF, whose text PDFium reads. Files without text, and those that LibreOffice
-cannot open, are left out. Finished texts are kept.
+files of LibreOffice, Apache POI, pandoc, docx4j, Open-XML-SDK and odftoolkit. Word and OpenDocument texts are saved as
+text by LibreOffice; presentations are printed as PDF, whose text PDFium reads. Files without text, and those that
+LibreOffice cannot open, are left out. Finished texts are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pathlib import Path
 from .compare import words_of
 from .systems import pypdfium2
 
-FORMATS = {"docx": "txt:Text (encoded):UTF8", "odt": "txt:Text (encoded):UTF8", "pptx": "pdf", "odp": "pdf"}
+AS_TEXT = "txt:Text (encoded):UTF8"
+FORMATS = {"docx": AS_TEXT, "odt": AS_TEXT, "doc": AS_TEXT, "pptx": "pdf", "odp": "pdf", "ppt": "pdf"}
 SMALLEST = 3_000  # bytes
 LARGEST = 2_000_000
 SECONDS = 60

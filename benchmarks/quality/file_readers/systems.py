@@ -129,6 +129,19 @@ def kreuzberg(path: Path) -> str:
     return kreuzberg.extract_file_sync(str(path)).content
 
 
+def xberg(path: Path) -> str:
+    """Read with xberg, without OCR."""
+    import asyncio
+
+    import xberg
+
+    config = xberg.ExtractionConfig(use_cache=False, disable_ocr=True)
+    found = asyncio.run(
+        xberg.extract(xberg.ExtractInput(kind="bytes", bytes=path.read_bytes(), filename=path.name), config)
+    )
+    return found.results[0].content
+
+
 def beautifulsoup(path: Path) -> str:
     """Read with BeautifulSoup and Python's parser."""
     from bs4 import BeautifulSoup
@@ -170,15 +183,18 @@ SYSTEMS: Mapping[str, Callable[[Path], str]] = {
         odfdo,
         markitdown,
         kreuzberg,
+        xberg,
         beautifulsoup,
         selectolax,
         trafilatura,
     )
 }
 OF_FORMAT = {
+    "doc": ("docsplit_hf", "xberg"),
     "docx": ("docsplit_hf", "python_docx", "docx2python", "mammoth", "markitdown", "kreuzberg"),
     "html": ("docsplit_hf", "selectolax", "beautifulsoup", "trafilatura", "markitdown", "kreuzberg"),
     "odp": ("docsplit_hf", "odfpy", "odfdo"),
+    "ppt": ("docsplit_hf", "xberg"),
     "odt": ("docsplit_hf", "odfpy", "odfdo", "kreuzberg"),
     "pptx": ("docsplit_hf", "python_pptx", "markitdown", "kreuzberg"),
     "pdf": ("docsplit_hf", "pypdfium2", "pypdf", "pdfminer", "markitdown", "kreuzberg"),

@@ -270,7 +270,7 @@ def _files(parts: Parts, name: str, limits: PageLimits) -> None:
                 parts[f"{name}_{choice}"] = dropdown
     parts[f"{name}_rows"] = gr.Dataframe(visible=False, elem_id=f"{name}_rows", max_height=440, **TABLE)
     parts[f"{name}_ocr"] = gr.Checkbox(
-        label="Recognize scanned pages, by tesseract", container=False, visible=False, elem_id=f"{name}_ocr"
+        label="Recognize scanned pages (OCR)", container=False, visible=False, elem_id=f"{name}_ocr"
     )
 
 

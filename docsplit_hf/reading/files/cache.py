@@ -18,8 +18,8 @@ from .unfinished import remove_stale, unfinished
 
 logger = logging.getLogger(__name__)
 
-READER_VERSION = 3  # to raise when a text may come out differently
-LIBRARIES = ("charset-normalizer", "olefile", "pypdfium2", "python-calamine", "selectolax", "striprtf")
+READER_VERSION = 4  # to raise when a text may come out differently
+LIBRARIES = ("charset-normalizer", "olefile", "pypdfium2", "python-calamine", "selectolax", "striprtf", "xberg")
 # Options that change no text; a file that failed by one of them is read again under another one.
 LIMITS = ("seconds", "max_memory_bytes", "max_bytes")
 
@@ -32,7 +32,8 @@ class Cache:
 
     def __init__(self, folder: Path, options: FileOptions) -> None:
         settings = {name: value for name, value in asdict(options).items() if name not in LIMITS}
-        versions = {name: _version(name) for name in LIBRARIES}
+        libraries = LIBRARIES if options.ocr is None else (*LIBRARIES, options.ocr)
+        versions = {name: _version(name) for name in libraries}
         self.folder = folder
         self.settings = sha256_of_json([READER_VERSION, settings, versions], sort_keys=True)
         remove_stale(folder, "*/*.tmp")

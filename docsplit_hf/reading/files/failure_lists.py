@@ -65,7 +65,7 @@ def write_failures(failures: Sequence[FailedFile], path: str | Path) -> None:
         writer = csv.writer(file)
         writer.writerow(FailedFile._fields)
         for failure in failures:
-            writer.writerow([harmless_cell(replace_lone_surrogates(value)) for value in failure])
+            writer.writerow([harmless_cell(replace_lone_surrogates(str(value))) for value in failure])
 
 
 def line_of(failure: FailedFile) -> str:

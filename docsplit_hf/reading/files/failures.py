@@ -30,11 +30,14 @@ REMEDIES = {
     DAMAGED: "Open it in its program and save it again, or get another copy.",
     EMPTY: "It holds no text: check whether it is the right file.",
     SCANNED: (
-        "It needs OCR: run ocrmypdf on it. Or, if tesseract is installed: --ocr for a command, the box on the page, "
-        "DOCSPLIT_OCR=eng for others."
+        "It needs OCR: run ocrmypdf on it. Or: --ocr for a command, if tesseract is installed, --ocr rapidocr with the "
+        "extra ocr, the box on the page, DOCSPLIT_OCR=eng or DOCSPLIT_OCR=rapidocr for others."
     ),
     UNKNOWN_FORMAT: "Convert it to PDF, DOCX or plain text, or leave it out.",
-    OLD_FORMAT: "Save it as .docx or .pptx, for example with soffice --headless --convert-to docx.",
+    OLD_FORMAT: (
+        'Install what reads it: pip install -e ".[old-files]" (in the clone of docsplit_hf). Or save it as .docx or '
+        ".pptx, for example with soffice --headless --convert-to docx."
+    ),
     TOO_LARGE: "Split it, or raise max_bytes or max_characters.",
     TOO_MANY_PAGES: "Split it, or raise max_pages.",
     UNPACKS_TOO_LARGE: "It may be a zip bomb. If you trust it, raise max_unpacked_bytes, or unpack it yourself.",
@@ -45,11 +48,20 @@ REMEDIES = {
     CRASHED: "It may be damaged: open it in its program and save it again.",
     NOT_A_FILE: "Give regular files: links that leave the folder, devices and pipes are not read.",
     NOT_ACCESSIBLE: "Check whether the file exists, and its permissions.",
-    MISSING_LIBRARY: 'Install the extra: pip install -e ".[files]" (in the clone of docsplit_hf).',
+    MISSING_LIBRARY: 'Install the extra: pip install -e ".[files]" (in the clone of docsplit_hf); rapidocr: ".[ocr]".',
     MISSING_PROGRAM: "Install it (tesseract: apt install tesseract-ocr), or leave OCR out.",
 }
 # Reasons that may be another's fault than the file's, such as a busy machine: the file is read again the next time.
-NOT_KEPT = (TIMED_OUT, TOO_MUCH_MEMORY, CRASHED, NOT_A_FILE, NOT_ACCESSIBLE, MISSING_LIBRARY, MISSING_PROGRAM)
+NOT_KEPT = (
+    TIMED_OUT,
+    TOO_MUCH_MEMORY,
+    CRASHED,
+    NOT_A_FILE,
+    NOT_ACCESSIBLE,
+    MISSING_LIBRARY,
+    MISSING_PROGRAM,
+    OLD_FORMAT,
+)
 
 
 class FailedFile(NamedTuple):
@@ -60,12 +72,14 @@ class FailedFile(NamedTuple):
         reason: One of the reasons in ``docsplit_hf.reading.files.failures``.
         remedy: What to do about it.
         detail: What exactly was found; may be empty.
+        pages_without_text: Pages with a picture and no text, for OCR.
     """
 
     file: str
     reason: str
     remedy: str
     detail: str = ""
+    pages_without_text: int = 0
 
 
 class UnreadableFile(ValueError):  # noqa: N818
@@ -87,12 +101,13 @@ class UnreadableFile(ValueError):  # noqa: N818
 class Refusal(Exception):  # noqa: N818
     """Raised by the reader of a format, which has no path to name."""
 
-    def __init__(self, reason: str, detail: str = "") -> None:
+    def __init__(self, reason: str, detail: str = "", pages_without_text: int = 0) -> None:
         super().__init__(reason, detail)
         self.reason = reason
         self.detail = detail
+        self.pages_without_text = pages_without_text
 
 
-def failed_file(file: str, reason: str, detail: str = "") -> FailedFile:
+def failed_file(file: str, reason: str, detail: str = "", pages_without_text: int = 0) -> FailedFile:
     """Describe a failure with the remedy of its reason."""
-    return FailedFile(file=file, reason=reason, remedy=REMEDIES[reason], detail=detail)
+    return FailedFile(file, reason, REMEDIES[reason], detail, pages_without_text)

@@ -13,7 +13,7 @@ from .failures import (
     EMPTY,
     ENCRYPTED,
     NESTED_TOO_DEEP,
-    OLD_FORMAT,
+    SCANNED,
     TOO_MANY_PAGES,
     UNKNOWN_FORMAT,
     UNPACKS_TOO_LARGE,
@@ -23,6 +23,7 @@ from .finding import HIDDEN, is_hidden
 from .html_text import text_of_html
 from .mails import PGP_MESSAGE, read_eml
 from .office_files import read_docx, read_epub, read_open_document, read_pptx, read_word_xml
+from .old_office_files import read_doc, read_ppt
 from .options import FileOptions
 from .outlook_mails import open_ole, read_msg
 from .parts import Budget, Content, Inner, Part, add_changes, join_parts
@@ -93,7 +94,7 @@ def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> C
         found = READERS[kind](content, budget)
     except Refusal as refusal:
         detail = f": {refusal.detail}" if refusal.detail else ""
-        raise Refusal(refusal.reason, f"read as {kind}{detail}") from refusal
+        raise Refusal(refusal.reason, f"read as {kind}{detail}", refusal.pages_without_text) from refusal
     except (ModuleNotFoundError, MemoryError):
         raise
     except Exception as error:  # libraries raise anything on a damaged file
@@ -101,7 +102,8 @@ def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> C
     found = _with_inner(found, budget, depth)
     if not any(part.text.strip() for part in found.parts):
         first = "".join(f"; {part.name}: {part.reason}" for part in found.changes.left_out[:1])
-        raise Refusal(EMPTY, f"read as {kind}{first}")
+        pages = found.changes.pages_without_text
+        raise Refusal(SCANNED if pages else EMPTY, f"read as {kind}{first}", pages)
     return found
 
 
@@ -160,8 +162,10 @@ def _format_of_ole(content: bytes) -> str:
         return "MSG"
     if file.exists("Workbook") or file.exists("Book"):
         return "spreadsheet"
-    if file.exists("WordDocument") or file.exists("PowerPoint Document"):
-        raise Refusal(OLD_FORMAT, "of Word or PowerPoint 97")
+    if file.exists("WordDocument"):
+        return "Word 97"
+    if file.exists("PowerPoint Document"):
+        return "PowerPoint 97"
     raise Refusal(UNKNOWN_FORMAT, "in Microsoft's old container")
 
 
@@ -193,7 +197,10 @@ def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
         except Refusal as refusal:
             if refusal.reason in LIMITS_OF_FILE:
                 raise
-            changes = changes._replace(left_out=(*changes.left_out, LeftOut(name=name, reason=refusal.reason)))
+            changes = changes._replace(
+                left_out=(*changes.left_out, LeftOut(name=name, reason=refusal.reason)),
+                pages_without_text=changes.pages_without_text + refusal.pages_without_text,
+            )
             continue
         left_out = tuple(part._replace(name=f"{name}, {part.name}") for part in inner.changes.left_out)
         changes = add_changes(changes, inner.changes._replace(left_out=left_out))
@@ -258,8 +265,10 @@ READERS: Mapping[str, Callable[[bytes, Budget], Content]] = {
     "OpenDocument": read_open_document,
     "PDF": read_pdf,
     "PowerPoint": read_pptx,
+    "PowerPoint 97": read_ppt,
     "RTF": _read_rtf,
     "Word": read_docx,
+    "Word 97": read_doc,
     "Word 2003 XML": read_word_xml,
     "mail": read_eml,
     "mailbox": _read_mailbox,

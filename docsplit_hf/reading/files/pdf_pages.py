@@ -51,7 +51,7 @@ def read_pdf(content: bytes, budget: Budget) -> Content:
     if not pages:
         raise Refusal(EMPTY, "no pages")
     if sum(len(page.strip()) for page in pages) < LEAST_CHARACTERS * len(pages) and 2 * pictures >= len(pages):
-        raise Refusal(SCANNED, f"{pictures} of {len(pages)} pages are pictures")
+        raise Refusal(SCANNED, f"{pictures} of {len(pages)} pages are pictures", pages_without_text=pictures)
     if len(missing) == len(pages):
         raise Refusal(DAMAGED, "no page can be read")
     pages, changes = clean_pages(pages, budget.options)

@@ -30,7 +30,9 @@ def decode_result(line: bytes) -> tuple[str, FileText | FailedFile]:
         content = json.loads(line)
         if "failure" in content:
             failure = FailedFile(**content["failure"])
-            if failure.reason not in REMEDIES or not all(isinstance(value, str) for value in failure):
+            *texts, pages = failure
+            is_whole = all(isinstance(value, str) for value in texts) and isinstance(pages, int)
+            if failure.reason not in REMEDIES or not is_whole:
                 raise ValueError("it holds no failure")
             return content["digest"], failure
         counts = dict(content["changes"])

@@ -28,6 +28,7 @@ from .failures import (
     failed_file,
 )
 from .formats import read_text
+from .ocr import memory_of_engine
 from .options import FileOptions
 from .places import FileText
 from .records import encode_result
@@ -41,7 +42,7 @@ def read_in_this_process(path: str, options: FileOptions) -> tuple[str, FileText
         digest = hashlib.sha256(content).hexdigest()
         return digest, read_text(content, path, options)
     except Refusal as refusal:
-        return digest, failed_file(path, refusal.reason, refusal.detail)
+        return digest, failed_file(path, refusal.reason, refusal.detail, refusal.pages_without_text)
     except MemoryError:
         return digest, failed_file(path, TOO_MUCH_MEMORY, f"more than max_memory_bytes={options.max_memory_bytes:,}")
     except ModuleNotFoundError as error:
@@ -78,7 +79,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     for line in requests:
         request = json.loads(line)
         options = FileOptions(**request["options"])
-        _limit_memory(options.max_memory_bytes)
+        _limit_memory(options.max_memory_bytes + memory_of_engine(options))
         signal.setitimer(signal.ITIMER_REAL, options.seconds)  # its signal ends this process, even within a library
         digest, result = read_in_this_process(request["path"], options)
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -97,6 +98,7 @@ def _limit_memory(size: int) -> None:
 def main() -> None:
     """Serve the parent over the standard streams, on which nothing else may write."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its workers
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the memory of a worker that crashes has texts in it
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     with suppress(BrokenPipeError):

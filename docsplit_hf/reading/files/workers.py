@@ -21,12 +21,11 @@ FILES_PER_WORKER = 500  # then a new one is started, as libraries keep some memo
 class Worker:
     """A process that reads one file at a time, and is started again when it ended."""
 
-    def __init__(self, options: FileOptions) -> None:
-        self.options = options
+    def __init__(self) -> None:
         self.process: subprocess.Popen | None = None
         self.files = 0
 
-    def read(self, path: Path) -> tuple[str, FileText | FailedFile]:
+    def read(self, path: Path, options: FileOptions) -> tuple[str, FileText | FailedFile]:
         """Read a file; return the SHA-256 of its content, empty if unknown, and the text or the failure."""
         if self.files >= FILES_PER_WORKER:
             self.close()
@@ -37,7 +36,7 @@ class Worker:
                 self.close()
                 return "", failed_file(str(path), CRASHED, "the process that reads files does not start")
         self.files += 1
-        request = json.dumps({"path": str(path), "options": asdict(self.options)}).encode() + b"\n"
+        request = json.dumps({"path": str(path), "options": asdict(options)}).encode() + b"\n"
         try:
             self.process.stdin.write(request)
             self.process.stdin.flush()
@@ -49,7 +48,7 @@ class Worker:
         code = self.process.wait()
         self.close()
         if code == -signal.SIGALRM:
-            return "", failed_file(str(path), TIMED_OUT, f"more than seconds={self.options.seconds:g}")
+            return "", failed_file(str(path), TIMED_OUT, f"more than seconds={options.seconds:g}")
         return "", failed_file(str(path), CRASHED, f"the process that read it ended with code {code}")
 
     def end(self) -> None:

@@ -1,6 +1,7 @@
 """Small files of each format, made by hand."""
 
 import io
+import struct
 import zipfile
 from email.message import EmailMessage
 
@@ -225,3 +226,62 @@ def _ole_entry(name, kind, left, right, child, start, size):
 def _numbers(values):
     """Numbers of 4 bytes."""
     return b"".join(value.to_bytes(4, "little") for value in values)
+
+
+def make_doc(text):
+    """A Word 97 file of one piece of text, with a carriage return at the end of each paragraph."""
+    content = text.encode("utf-16-le")
+    start = 1_024  # of the text
+    pieces = struct.pack("<IIHIH", 0, len(text), 0, start, 0)
+    table = b"\x02" + struct.pack("<I", len(pieces)) + pieces
+    header = bytearray(start)
+    struct.pack_into("<HH", header, 0, 0xA5EC, 0x00C1)
+    struct.pack_into("<H", header, 0x0A, 0x0200)  # the table is in 1Table
+    struct.pack_into("<II", header, 0x18, start, start + len(content))
+    struct.pack_into("<H", header, 0x20, 14)  # sizes of the arrays of the header
+    struct.pack_into("<H", header, 0x3E, 22)
+    struct.pack_into("<I", header, 0x4C, len(text))
+    struct.pack_into("<H", header, 0x98, 93)
+    struct.pack_into("<II", header, 0x1A2, 0, len(table))
+    return make_ole({"WordDocument": bytes(header) + content, "1Table": table})
+
+
+def make_ppt(slides):
+    """A PowerPoint 97 file with the title and the texts of each slide."""
+    lists = b"".join(
+        _record(1011, struct.pack("<IIiII", number + 2, 4, len(texts), 256 + number, 0)) + _text_atoms(texts)
+        for number, texts in enumerate(slides)
+    )
+    records = [_record(1000, _record(1001, bytes(40), version=1) + _record(4080, lists, version=15), version=15)]
+    for texts in slides:
+        boxes = b"".join(_nested((0xF004, 0xF00D), _text_atoms([text])) for text in texts)
+        drawing = _nested((1036, 0xF002, 0xF003), boxes)
+        records.append(_record(1006, _record(1007, bytes(24), version=2) + drawing, version=15))
+    offsets = [sum(map(len, records[:number])) for number in range(len(records))]
+    directory = sum(map(len, records))
+    numbers = b"".join(struct.pack("<I", offset) for offset in offsets)
+    records.append(_record(6002, struct.pack("<I", 1 | len(offsets) << 20) + numbers))
+    edit = sum(map(len, records))
+    records.append(_record(4085, struct.pack("<IHBBIIIHH", 256, 0, 0, 3, 0, directory, 1, len(offsets) + 1, 0)))
+    user = _record(4086, struct.pack("<IIIHHBBH", 20, 0xE391C05F, edit, 0, 1012, 3, 0, 0))
+    return make_ole({"PowerPoint Document": b"".join(records), "Current User": user})
+
+
+def _record(kind, body, version=0):
+    """A record of PowerPoint; a version of 15 is that of a record of records."""
+    return struct.pack("<HHI", version, kind, len(body)) + body
+
+
+def _nested(kinds, body):
+    """Records in one another, the outermost first."""
+    for kind in reversed(kinds):
+        body = _record(kind, body, version=15)
+    return body
+
+
+def _text_atoms(texts):
+    """The texts of a slide, the first of which is its title."""
+    return b"".join(
+        _record(3999, struct.pack("<I", 0 if number == 0 else 1)) + _record(4000, text.encode("utf-16-le"))
+        for number, text in enumerate(texts)
+    )

@@ -1,6 +1,5 @@
 """Each format: its text and its places."""
 
-import shutil
 import zipfile
 
 import pytest
@@ -11,8 +10,6 @@ from docsplit_hf.reading.files.failures import (
     DAMAGED,
     EMPTY,
     ENCRYPTED,
-    MISSING_PROGRAM,
-    OLD_FORMAT,
     SCANNED,
     TOO_MANY_PAGES,
     UNKNOWN_FORMAT,
@@ -23,7 +20,6 @@ from docsplit_hf.reading.files.mails import OTHER_VERSION
 from docsplit_hf.reading.files.options import FileOptions
 from docsplit_hf.reading.files.outlook_mails import NO_CONTENT, PACKED_RICH_TEXT
 from docsplit_hf.reading.files.places import EMBEDDED, KINDS, Place
-from docsplit_hf.reading.files.reader import read_files
 
 from .sample_files import (
     RELATIONS,
@@ -363,9 +359,9 @@ def test_rich_text_in_a_mail_of_outlook_is_named():
 
 @pytest.mark.parametrize(
     ("stream", "reason"),
-    [("WordDocument", OLD_FORMAT), ("EncryptedPackage", ENCRYPTED), ("Other", UNKNOWN_FORMAT), ("Workbook", DAMAGED)],
+    [("EncryptedPackage", ENCRYPTED), ("Other", UNKNOWN_FORMAT), ("Workbook", DAMAGED)],
 )
-def test_old_and_encrypted_office_files_are_named(stream, reason):
+def test_damaged_and_encrypted_office_files_are_named(stream, reason):
     assert refusal(make_ole({stream: b"content"})) == reason
 
 
@@ -418,22 +414,3 @@ def test_pages_of_a_pdf_file_are_their_places(pages):
         expected = texts[int(place.name) - 1]
         assert "".join(found.text[place.start : place.end].split()) == "".join(expected.split())
         assert isinstance(place, Place)
-
-
-@pytest.mark.skipif(shutil.which("tesseract") is None, reason="The program tesseract is not installed.")
-def test_scanned_pages_are_recognized(tmp_path):
-    import pypdfium2
-    from PIL import Image
-
-    with pypdfium2.PdfDocument(make_pdf(["THE RENT IS DUE\nON THE FIRST DAY"])) as document:
-        picture = document[0].render(scale=3).to_pil()
-    picture.save(tmp_path / "scan.pdf", save_all=True, append_images=[Image.new("RGB", picture.size, "white")])
-    assert refusal((tmp_path / "scan.pdf").read_bytes()) == SCANNED
-    [found] = read_files([tmp_path / "scan.pdf"], FileOptions(ocr="tesseract", seconds=200), show_progress=False)
-    assert found.text.split() == "THE RENT IS DUE ON THE FIRST DAY".split()
-    assert [place.name for place in found.places] == ["1"] and found.changes.recognized_pages == 2
-
-
-def test_ocr_without_its_program_is_named(monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    assert refusal(make_pdf(["", ""], picture_on=(0, 1)), ocr="tesseract") == MISSING_PROGRAM

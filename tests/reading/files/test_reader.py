@@ -106,7 +106,7 @@ def test_a_damaged_entry_of_the_cache_is_made_anew(folder, tmp_path, damage):
 def test_workers_end_when_the_reading_is_left(folder, monkeypatch):
     workers = []
     make = Worker.__init__
-    monkeypatch.setattr(Worker, "__init__", lambda self, options: (workers.append(self), make(self, options))[1])
+    monkeypatch.setattr(Worker, "__init__", lambda self: (workers.append(self), make(self))[1])
     results = read_files(files_of(folder), processes=2, show_progress=False)
     next(results)
     processes = [worker.process for worker in workers]

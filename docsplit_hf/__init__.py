@@ -106,10 +106,10 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-# The command ``docsplit`` registers when it runs a script: its help, and what it needs, must not wait for that. Without
-# transformers the rooms arrays/, storage/ and fitting/ can be used.
+# The command ``docsplit`` registers before what needs it: its help, and an exported classifier, must not wait for that.
+# Without transformers, exported classifiers and the rooms arrays/, storage/ and fitting/ can be used.
 _name = Path(sys.argv[0]).name if sys.argv else ""
-_asks_for_help = _name == "-m" and sys.argv[-1] in ("-h", "--help")
+_is_command = _name in ("docsplit", "docsplit.exe") or (_name == "-m" and "docsplit_hf" in sys.orig_argv)
 _has_transformers = importlib.util.find_spec("transformers") is not None
-if _name not in ("docsplit", "docsplit.exe") and not _asks_for_help and _has_transformers:
+if not _is_command and _has_transformers:
     importlib.import_module(".registration", __name__).register()

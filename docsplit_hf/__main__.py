@@ -7,7 +7,7 @@ import sys
 from importlib import import_module
 
 from .apps.cli.commands import COMMANDS, REMOVED, REMOVED_OPTIONS, completion, help_of
-from .extras import check_command, options_of
+from .extras import check_command, is_full_installation, options_of
 
 WRONG_INPUT = 2  # exit code, the same as argparse's
 
@@ -42,9 +42,14 @@ def main() -> None:
         return
     try:
         check_command(command, options)
+        if COMMANDS[command].registers and not is_full_installation():
+            raise ModuleNotFoundError(
+                f"docsplit {command} needs torch and transformers: pip install -e . in the clone of docsplit_hf."
+            )
     except ModuleNotFoundError as error:
         parser.exit(WRONG_INPUT, f"{error}\n")
-    import_module(".registration", __package__).register()
+    if COMMANDS[command].registers:
+        import_module(".registration", __package__).register()
     sys.argv = [f"docsplit {command}", *options]
     import_module(f".{COMMANDS[command].module}", __package__).run()
 

@@ -33,6 +33,11 @@ EXTRA_OF_OPTION = {
 }
 
 
+def is_full_installation() -> bool:
+    """Return whether torch and transformers are installed: a small installation, which only answers, has neither."""
+    return all(importlib.util.find_spec(name) is not None for name in ("torch", "transformers"))
+
+
 def is_installed(extra: str) -> bool:
     """Return whether all libraries of an extra are installed."""
     return not _missing(extra)

@@ -12,7 +12,7 @@ from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.embed_corpus import CorpusArguments
 from docsplit_hf.apps.cli.encoder_arguments import EncoderArguments
 from docsplit_hf.apps.cli.export import ExportArguments
-from docsplit_hf.apps.cli.old_classify import OPTIONS, new_commands
+from docsplit_hf.apps.cli.old_classify import new_commands, option_types
 from docsplit_hf.apps.cli.suggest import SuggestionArguments
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
@@ -106,4 +106,4 @@ def _parsed(command):
     assert not (name == "classify" and new_commands(arguments)), f"{command} is an earlier command line"
     if name == "audit":
         arguments = ["--model_name_or_path", *arguments]
-    return HfArgumentParser(OPTIONS[name]).parse_args_into_dataclasses(arguments)
+    return HfArgumentParser(option_types(name)).parse_args_into_dataclasses(arguments)

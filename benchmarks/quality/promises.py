@@ -210,7 +210,7 @@ class Trial:
         words = ready.fitted.ensemble.word_features(self.texts[rows].tolist())
         asked = ready.fitted.ensemble.word_features(self.texts[others].tolist())
         targets = (self.labels[rows][:, None] == np.arange(len(self.task.names))).astype(np.float32)
-        found = vocabulary_scores(asked, fit_vocabulary(words, targets)).argmax(1)
+        found = vocabulary_scores(asked, fit_vocabulary(words.to_csr(), targets)).argmax(1)
         return float((found == self.labels[others]).mean())
 
     def thresholds(self, size: int, exponent: float, number: int) -> dict[str, dict[str, list[Sequence[float]]]]:

@@ -26,7 +26,7 @@ from transformers import pipeline
 import docsplit_hf  # noqa: F401  which registers the pipeline
 from benchmarks.served import EDIT_TOKEN, ServerProcess, free_port
 from docsplit_hf import KNNDatastore
-from docsplit_hf.apps.server.served_folders import version_on_disk
+from docsplit_hf.apps.server.states import version_on_disk
 
 CLIENTS = 3
 TOLERANCE = 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from typing import Any
 
@@ -14,6 +15,7 @@ BLOCK_ROWS = 65_536  # checked at a time
 BLOCK_BYTES = 64 * 2**20  # of float32 converted or gathered at a time
 CACHED_BYTES = 2**20  # of float32 gathered at a time for small products, in the cache of the processor
 SEARCHED_BYTES = 4 * 2**20  # of float32 searched at a time: fits the cache of a processor
+FEW_KEYS = 10_000  # searched at least as fast by NumPy as by FAISS, which takes long to import
 # Fetched beyond k: FAISS computes |q|^2 - 2qx + |x|^2 for batches, whose rounding may change the order.
 EXTRA_CANDIDATES = 16
 FLOAT16_INFINITY = 0x7C00  # bits
@@ -88,16 +90,17 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
     ``queries``: float32 ``(Q, D)``. ``keys``: float32 ``(N, D)``, searched in place; float16 or mapped keys are
     converted 4 MiB at a time. ``k``: from 1 to N.
     """
-    import faiss
-
     count = min(k + EXTRA_CANDIDATES, len(keys))
     in_place = isinstance(keys, np.ndarray) and keys.dtype == np.float32
-    step = len(keys) if in_place else max(SEARCHED_BYTES // (4 * keys.shape[1]), 1)
+    with_faiss = len(keys) > FEW_KEYS and importlib.util.find_spec("faiss") is not None
+    nearest_of = _nearest_by_faiss if with_faiss else _nearest_by_numpy
+    is_at_once = in_place and (with_faiss or len(keys) <= FEW_KEYS)
+    step = len(keys) if is_at_once else max(SEARCHED_BYTES // (4 * keys.shape[1]), 1)
     distances = np.empty((len(queries), 0), dtype=np.float32)
     rows = np.empty((len(queries), 0), dtype=np.int64)
     for start in range(0, len(keys), step):
         block = as_float32(keys[start : start + step])
-        block_distances, block_rows = faiss.knn(queries, block, min(count, len(block)))
+        block_distances, block_rows = nearest_of(queries, block, min(count, len(block)))
         distances = np.hstack([distances, block_distances])
         rows = np.hstack([rows, block_rows + start])
         if rows.shape[1] > count:
@@ -105,6 +108,22 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
             distances = np.take_along_axis(distances, nearest, 1)
             rows = np.take_along_axis(rows, nearest, 1)
     return nearest_candidates(queries, keys, rows, k)
+
+
+def _nearest_by_faiss(queries: np.ndarray, keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The ``count`` nearest keys: squared L2 distances, and rows."""
+    import faiss
+
+    return faiss.knn(queries, keys, count)
+
+
+def _nearest_by_numpy(queries: np.ndarray, keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The ``count`` nearest keys in any order: squared L2 distances, and rows."""
+    queries = queries - keys[0]  # differences of large squares would be rounded
+    keys = keys - keys[0]
+    distances = np.vecdot(queries, queries)[:, None] - 2 * (queries @ keys.T) + np.vecdot(keys, keys)
+    nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
+    return np.take_along_axis(distances, nearest, axis=1), nearest
 
 
 def nearest_candidates(

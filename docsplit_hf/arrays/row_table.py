@@ -11,6 +11,7 @@ from ..reading.characters import replace_lone_surrogates
 from ..reading.origins import Origin
 from .keys import BLOCK_ROWS, as_matrix, check_finite
 from .passages import Passages
+from .text_table import TextColumn, TextTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,8 +135,10 @@ def append_rows(rows: pa.Table, new: pa.Table, *others: pa.Table) -> pa.Table:
     return pa.concat_tables([joined.slice(0, first), joined.slice(first).combine_chunks()])
 
 
-def values_of(column: pa.ChunkedArray, rows: np.ndarray) -> list[str | None]:
+def values_of(column: pa.ChunkedArray | TextColumn, rows: np.ndarray) -> list[str | None]:
     """Return the values of some rows. Arrow's ``take`` joins all chunks first, which fails on too many texts."""
+    if isinstance(column, TextColumn):
+        return column.values(rows)
     ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
     order = np.argsort(rows, kind="stable")
     bounds = np.searchsorted(rows[order], np.concatenate([[0], ends]))
@@ -313,7 +316,7 @@ def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None =
     return several_passages(passages)
 
 
-def check_spans(passages: Passages, rows: pa.Table | None = None) -> None:
+def check_spans(passages: Passages, rows: pa.Table | TextTable | None = None) -> None:
     """Raise if counts and spans, of valid shapes, do not match each other or the texts of the rows."""
     embeddings, counts, spans = passages
     total = len(embeddings)
@@ -366,8 +369,10 @@ def passage_positions(counts: np.ndarray, ends: np.ndarray, rows: np.ndarray) ->
     return np.repeat(ends[rows] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
 
 
-def _text_lengths(rows: pa.Table, missing: int) -> np.ndarray:
+def _text_lengths(rows: pa.Table | TextTable, missing: int) -> np.ndarray:
     """Return the length of each text in characters, int64 ``(N,)``; ``missing`` without a text."""
+    if isinstance(rows, TextTable):
+        return np.array([missing if text is None else len(text) for text in rows["text"].to_pylist()], np.int64)
     import pyarrow.compute as pc
 
     return pc.fill_null(pc.utf8_length(rows["text"]), missing).to_numpy().astype(np.int64)

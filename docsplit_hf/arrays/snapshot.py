@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
 import numpy as np
 
 from ..reading.characters import replace_lone_surrogates
-from ..reading.origins import PlaceShown
+from ..reading.origins import Origin, PlaceShown
 from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
 from .index import IndexOptions, approximate_search
 from .keys import as_queries, exact_search, freeze, nearest_candidates
 from .mapped_keys import MappedKeys
-from .row_table import check_passages, origins_of, rows_at, take_passages, values_of
+from .row_table import TEXT_COLUMNS, check_passages, rows_at, take_passages, values_of
+from .text_table import TextTable
 
 if TYPE_CHECKING:
     import faiss
@@ -122,7 +123,7 @@ class SearchResult:
     labels: np.ndarray
     rows: np.ndarray
     label_names: tuple[str, ...]
-    table: pa.Table = field(repr=False)
+    table: pa.Table | TextTable = field(repr=False)
     keys: np.ndarray = field(repr=False)
     passages: Passages | None = field(default=None, repr=False)
     nearest: np.ndarray | None = None
@@ -153,13 +154,13 @@ class SearchResult:
         label = self.labels[query, rank]
         position = int(self.rows[query, rank])
         names = [self.label_names[i] for i in (np.flatnonzero(label) if label.ndim else [label])]
-        row = self.table.slice(position, 1).to_pylist()[0]
+        row = {name: values_of(self.table[name], np.array([position]))[0] for name in TEXT_COLUMNS}
         shown: ExampleShown = {"labels": names} if label.ndim else {"label": names[0]}
         shown["text"] = row["text"]
         shown["text_pair"] = row["text_pair"]
         shown["id"] = row["id"]
         shown["distance"] = float(self.distances[query, rank])
-        origin = origins_of(self.table.slice(position, 1))[0]
+        origin = None if row["file"] is None else Origin.from_json(row["file"], row["places"])
         if origin is not None:
             shown["file"] = origin.file
         if self.passages is not None and self.passages.counts[position] > 1:
@@ -201,7 +202,7 @@ class Snapshot:
 
     keys: np.ndarray | MappedKeys  # float32 or float16 (N, D)
     labels: np.ndarray  # int64 (N,), or bool (N, C) with several labels per row
-    rows: pa.Table  # ids and texts, from make_rows
+    rows: pa.Table | TextTable  # ids and texts, from make_rows; a TextTable where they are only read
     label_names: tuple[str, ...]
     next_id: int = 0  # next automatic id
     options: IndexOptions = IndexOptions()
@@ -295,9 +296,9 @@ class Snapshot:
 
     def first(self, count: int) -> ExampleTexts:
         """Return texts and labels of the first ``count`` examples."""
-        table = rows_at(self.rows, np.arange(min(len(self.keys), count)))
-        labels = self.labels[: len(table)]
-        return ExampleTexts(table["text"].to_pylist(), table["text_pair"].to_pylist(), labels)
+        first = np.arange(min(len(self.keys), count))
+        texts = values_of(self.rows["text"], first)
+        return ExampleTexts(texts, values_of(self.rows["text_pair"], first), self.labels[: len(first)])
 
     def search(self, queries: Any, k: int, passages: Passages | None = None, kind: Kind = "examples") -> SearchResult:
         """Find the k nearest examples or documents of each query, ``(Q, D)``; all of them if there are fewer."""

@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import logging
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..arrays.probe import check_probe
+from ..content_hash import sha256_of_file, sha256_of_json
+from ..encoding.exported.description import FOLDER as EXPORTED
+from ..encoding.exported.description import GRAPH, ExportedModel
 from ..encoding.exported.embedder import ExportedEmbedder
+from ..extras import is_full_installation
 from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.prediction import raise_if_unreadable
 from ..reading.inputs import as_list, expand_paths
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CONFIG
+from ..storage.classifier_folder import FOLDER as DATASTORE
 from ..storage.datastore_files import load_snapshot
+from ..storage.manifest import MANIFEST
+from ..storage.texts_in_arrays import TEXT_ARRAYS, load_with_texts, source_of_texts
 from .answering import Answering, NeighborVote
 from .call_options import READING_OPTIONS, checked_options
 
 if TYPE_CHECKING:
+    from ..arrays.passages import Predictions
     from ..arrays.snapshot import Snapshot
     from ..arrays.store import View
     from ..fitting.ensemble.scoring import PreparedExperts
+    from .answering import PredictedTexts
+    from .call_options import CallOptions
+
+logger = logging.getLogger(__name__)
 
 
 class Classifier:
@@ -48,9 +63,10 @@ class Classifier:
 
     def __init__(self, folder: str | Path, trust: bool = False) -> None:
         folder = Path(folder)
-        self._embedder = ExportedEmbedder(folder, trust)
-        self._snapshot = load_snapshot(folder, None, None, memory_map=True)
-        check_probe(self._embedder.probe(), self._snapshot.probe)
+        self.embedder = ExportedEmbedder(folder, trust)
+        snapshot = _load_snapshot(folder, self.embedder.described)
+        check_probe(self.embedder.probe(), snapshot.probe)
+        self.datastore = FixedStore(snapshot, sha256_of_file(folder / DATASTORE / MANIFEST))
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         default = NeighborVote()
         self._vote = NeighborVote(
@@ -58,59 +74,132 @@ class Classifier:
             temperature=config.get("knn_temperature", default.temperature),
             weight=config.get("knn_weight", default.weight),
         )
-        self._experts = prepare_experts(self._snapshot)
+        self._experts = prepare_experts(snapshot)
 
     @property
     def label_names(self) -> tuple[str, ...]:
         """The names of the labels."""
-        return self._snapshot.label_names
+        return self.datastore.label_names
 
     @sum_up_warnings()
     def __call__(self, inputs: Any, **options: Any) -> Any:
         """Classify texts and files; inputs, options and answers are those of ``pipeline("docsplit-knn")``.
 
         Args:
-            inputs: A text, the ``Path`` of a file or a folder, or a list of these.
+            inputs: A text; a pair of texts as a dictionary with ``text`` and ``text_pair``; the ``Path`` of a file or
+                a folder; or a list of these.
             **options: Options of the pipeline's call, such as ``top_k``, ``reject``, ``labels_at``, ``explain`` and
-                ``return_neighbors``; those for reading (``max_length``, ``batch_size``, ...) were fixed by the export.
+                ``return_neighbors``, without ``bf16``.
 
         Returns:
             An answer for each input, as the pipeline gives it; for a single text a list.
 
         Raises:
             TypeError: If an option is unknown, or an input is neither a text nor a path.
-            ValueError: If an option is out of its range, or an input is a pair of texts.
+            ValueError: If an option is out of its range.
         """
         checked = checked_options(**options)
-        fixed = [name for name in READING_OPTIONS if name in checked]
-        if fixed:
-            raise TypeError(f"{fixed[0]} was fixed when the classifier was exported: leave it out.")
         is_text = isinstance(inputs, str)
         is_file = isinstance(inputs, Path) and inputs.is_file()
         items = [inputs] if is_text else expand_paths(as_list(inputs))
-        answering = Answering(
-            open_store=lambda: _OneState(self._snapshot),
-            prepare_experts=self._experts_of,
-            embed=self._embedder.embed,
-            vote=self._vote,
-            options=checked,
-        )
-        answers = list(answering.answers(iter(items), len(items)))
+        total = len(items) if isinstance(items, list) else None
+        answers = list(self._answering(checked).answers(iter(items), total))
         if is_file:
             raise_if_unreadable(answers[0])
         is_list_of_best = (is_text or is_file) and "top_k" in checked
         return answers[0] if is_list_of_best else answers
 
+    def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> PredictedTexts:
+        """Predict texts that were embedded before, as ``KNNClassifierPipeline.predict_embedded`` does."""
+        answering = self._answering(options)
+        view = self.datastore.view()
+        shown = answering.checked_parts(view)
+        return answering.predict(view, embedded, texts, origins=None, shown=shown)
+
+    def default_options(self) -> CallOptions:
+        """The options of a call without options that change answers."""
+        return {"max_length": self.embedder.max_length}
+
+    def encoder_sha256(self) -> str:
+        """The SHA-256 of everything that embeddings depend on."""
+        return sha256_of_json(asdict(self.embedder.described))
+
+    def _answering(self, options: CallOptions) -> Answering:
+        """What answers texts with the options of a call."""
+        reading = {name: options[name] for name in READING_OPTIONS if name in options}
+        return Answering(
+            open_store=lambda: self.datastore,
+            prepare_experts=self._experts_of,
+            embed=self.embedder.with_options(**reading).embed,
+            vote=self._vote,
+            options=options,
+        )
+
     def _experts_of(self, _: View) -> PreparedExperts | None:
         return self._experts
 
 
-class _OneState:
-    """A store that never changes."""
+class FixedStore:
+    """A store that never changes.
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    Args:
+        snapshot: Its only state.
+        content_sha256: The checksum of what it holds.
+    """
+
+    def __init__(self, snapshot: Snapshot, content_sha256: str) -> None:
         self._snapshot = snapshot
+        self.content_sha256 = content_sha256
+        self.label_names = snapshot.label_names
+        self.multi_label = snapshot.multi_label
+        self.fitted = snapshot.fitted
+
+    def __len__(self) -> int:
+        return self._snapshot.count()
 
     def view(self) -> Snapshot:
         """The only state."""
         return self._snapshot
+
+
+def _load_snapshot(folder: Path, described: ExportedModel) -> Snapshot:
+    """The examples, without pyarrow unless they were changed since the export."""
+    if source_of_texts(folder) == described.texts_of:
+        texts = folder / EXPORTED / TEXT_ARRAYS
+        if sha256_of_file(texts) != described.texts_sha256:
+            raise ValueError(f"{texts} is not the file that was exported: run docsplit export {folder} again.")
+        return load_with_texts(folder, texts)
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ValueError(
+            f"{folder} was changed since it was exported, and its examples are read by pyarrow, which is not "
+            f"installed: run docsplit export {folder} again where docsplit_hf is installed."
+        )
+    return load_snapshot(folder, None, None, memory_map=True)
+
+
+def open_exported(folder: str | Path, trust: bool = False) -> Classifier | None:
+    """Open a classifier that was exported, if it can be used here.
+
+    Args:
+        folder: The folder of a saved classifier.
+        trust: Whether to open a graph that somebody else exported.
+
+    Returns:
+        The classifier. None: it was not exported, or the export cannot be used, which is logged, and it can be opened
+        as a pipeline.
+
+    Raises:
+        FileNotFoundError: If it was not exported, and transformers is not installed.
+        ModuleNotFoundError: If ONNX Runtime is not installed, and neither is transformers.
+        ValueError: If its graph cannot be used, and transformers is not installed.
+    """
+    has_pipeline = is_full_installation()
+    if has_pipeline and not (Path(folder) / EXPORTED / GRAPH).is_file():
+        return None
+    try:
+        return Classifier(folder, trust)
+    except (ValueError, ModuleNotFoundError) as error:
+        if not has_pipeline:
+            raise
+        logger.warning("The exported model is not used: %s", error)
+        return None

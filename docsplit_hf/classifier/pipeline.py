@@ -13,6 +13,8 @@ from transformers import PreTrainedModel, TextClassificationPipeline
 from ..arrays.passages import Predictions
 from ..arrays.row_table import DESCRIPTION_ID_PREFIX
 from ..arrays.store import Store, View
+from ..encoding.backends.precision import precision_settings
+from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..encoding.chunking import PASSAGES
 from ..encoding.embedders import make_embedder
 from ..encoding.text_embedder import TextEmbedder
@@ -251,6 +253,18 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         shown = answering.checked_parts(view)
         predict = partial(answering.predict, embedded=embedded, texts=texts, origins=None, shown=shown)
         return read_consistently(store, view, predict)
+
+    def default_options(self) -> CallOptions:
+        """The options of a call without options that change answers."""
+        # Private in transformers 5.23: Pipeline has no public access to the defaults that it was made with.
+        options = {"batch_size": self._batch_size} | self._forward_params
+        options["max_length"] = options.get("max_length") or self.embedder.max_length
+        return options
+
+    def encoder_sha256(self) -> str:
+        """The SHA-256 of everything that embeddings depend on: model, tokenizer and precision."""
+        precision = precision_settings(self.model.encoder) if self.embedder.is_local else {}
+        return encoder_fingerprint(self.model, self.tokenizer, **precision)
 
     def add_examples(
         self,

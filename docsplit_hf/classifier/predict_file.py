@@ -11,13 +11,11 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tqdm.auto import tqdm
 
 from ..content_hash import sha256_of_file, sha256_of_parts
-from ..encoding.backends.precision import precision_settings
-from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT
 from ..reading.files.failure_lists import FAILED, write_failures
@@ -30,7 +28,6 @@ from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
 from .call_options import CallOptions, checked_options
-from .pipeline import KNNClassifierPipeline
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
 from .sorted_files import REPORTS, Link, Sorted, check_sorted_folder, sort_files
 
@@ -76,6 +73,21 @@ class PredictionFiles:
     def partial(self) -> Path:
         """File for the answers so far."""
         return self.target.with_name(f"{self.target.name}.partial")
+
+
+class FileClassifier(Protocol):
+    """What answers the texts of a file: ``KNNClassifierPipeline``, or ``Classifier``."""
+
+    datastore: Any  # Store | FixedStore | None
+
+    def __call__(self, inputs: Any, **options: Any) -> Any:
+        """Answer texts or files."""
+
+    def default_options(self) -> CallOptions:
+        """The options of a call without options that change answers."""
+
+    def encoder_sha256(self) -> str:
+        """The SHA-256 of everything that embeddings depend on."""
 
 
 class Outcome(NamedTuple):
@@ -146,7 +158,7 @@ def _refuse_existing(targets: Iterable[Path]) -> None:
 
 
 def classify_file(
-    pipe: KNNClassifierPipeline,
+    pipe: FileClassifier,
     files: PredictionFiles,
     top_k: int | None = None,
     return_neighbors: int = 0,
@@ -169,7 +181,7 @@ def classify_file(
     Documents that cannot be read have neither label nor score, and are listed in ``failed.csv`` beside the answers.
 
     Args:
-        pipe: The pipeline.
+        pipe: The pipeline, or an exported classifier.
         files: The files.
         top_k, return_neighbors: As for a call of the pipeline.
         show_progress: Whether to show a progress bar.
@@ -234,9 +246,7 @@ def _inputs(files: PredictionFiles, start: int) -> Iterator[Row | InputRow | Fai
     return read_inputs(files.documents[start:]) if files.has_documents else itertools.islice(files.rows(), start, None)
 
 
-def _answers_to_documents(
-    pipe: KNNClassifierPipeline, block: list[InputRow | FailedFile], options: CallOptions
-) -> list[Row]:
+def _answers_to_documents(pipe: FileClassifier, block: list[InputRow | FailedFile], options: CallOptions) -> list[Row]:
     """Answer each document, with the column ``page``."""
     answers = []
     for answer in pipe(block, **options):
@@ -297,7 +307,7 @@ COLUMN_OF_OPTION = {
 }
 
 
-def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[str]:
+def _more_columns(pipe: FileClassifier, parameters: CallOptions) -> list[str]:
     """Columns of the answers in addition to label and score."""
     if "top_k" in parameters:
         return ["top_k"]
@@ -313,21 +323,19 @@ def _more_columns(pipe: KNNClassifierPipeline, parameters: CallOptions) -> list[
     return columns
 
 
-def _parameters(pipe: KNNClassifierPipeline, options: CallOptions) -> CallOptions:
+def _parameters(pipe: FileClassifier, options: CallOptions) -> CallOptions:
     """Options of a call with the defaults of the pipeline, sorted by name."""
     given = {name: value for name, value in options.items() if name not in ("batch_size", "num_workers")}
-    # Private in transformers 5.23: Pipeline has no public access to the defaults that it was made with.
-    parameters = {"batch_size": options.get("batch_size") or pipe._batch_size}
-    parameters |= pipe._forward_params | checked_options(**given)
-    parameters["max_length"] = parameters.get("max_length") or pipe.embedder.max_length
+    parameters = pipe.default_options() | checked_options(**given)
+    if options.get("batch_size"):
+        parameters["batch_size"] = options["batch_size"]
     parameters.pop("show_progress", None)
     return dict(sorted(parameters.items()))
 
 
-def _fingerprint(pipe: KNNClassifierPipeline) -> str:
+def _fingerprint(pipe: FileClassifier) -> str:
     """SHA-256 of everything that answers depend on: model, tokenizer, precision, datastore and fitted experts."""
-    precision = precision_settings(pipe.model.encoder) if pipe.embedder.is_local else {}
-    parts = [encoder_fingerprint(pipe.model, pipe.tokenizer, **precision).encode()]
+    parts = [pipe.encoder_sha256().encode()]
     if pipe.datastore is not None:
         parts.append(pipe.datastore.content_sha256.encode())
         fitted = pipe.datastore.fitted
@@ -387,7 +395,7 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
 
 
 def _answers(
-    pipe: KNNClassifierPipeline, block: list[Row], columns: list[str], options: CallOptions, with_reason: bool
+    pipe: FileClassifier, block: list[Row], columns: list[str], options: CallOptions, with_reason: bool
 ) -> list[Row]:
     """Answer each row; rows without a text get no label, and a reason if ``with_reason``."""
     given = [tuple(row.get(name) for name in columns) for row in block]

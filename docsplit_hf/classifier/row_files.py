@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import importlib.util
 import itertools
 import json
 import os
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..reading.characters import replace_lone_surrogates
-from ..reading.file_formats import MORE_FIELDS, file_format, naming, read_json_rows, read_text_file, reader_options
+from ..reading.file_formats import file_format, naming, read_csv_rows, read_json_rows, read_text_file, reader_options
 from ..reading.source import find_text_files, refuse_missing_file
 from ..reading.spreadsheet_cells import MARKER, harmless_cell
 from ..storage.inside_folder import temporary_file
@@ -72,15 +73,9 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
         if kind == "json":
             yield from read_json_rows(source, encoding)
         elif kind == "csv":
-            import pandas as pd  # here, like pyarrow below, so that importing docsplit_hf loads neither
-
-            # The csv module refuses long fields.
-            with pd.read_csv(source, chunksize=ROWS_AT_A_TIME, **options) as frames:
-                for frame in frames:
-                    if not isinstance(frame.index, pd.RangeIndex):  # pandas took the first field for an index
-                        raise ValueError(MORE_FIELDS)
-                    yield from frame.drop(columns=MARKER, errors="ignore").to_dict("records")
+            yield from read_csv_rows(source, options, ROWS_AT_A_TIME)
         elif kind == "parquet":
+            _check_pyarrow(source)
             import pyarrow.parquet as pq
 
             for batch in pq.ParquetFile(source).iter_batches(ROWS_AT_A_TIME):
@@ -103,10 +98,18 @@ def check_output(target: Path, safe_csv: bool = False) -> None:
     ending = target.suffix.lower()
     if ending not in _WRITERS:
         raise ValueError(f"{target}: answers are written to .csv, .jsonl or .parquet.")
+    if ending == ".parquet":
+        _check_pyarrow(target)
     if safe_csv and ending != ".csv":
         raise ValueError(
             f"{target}: safe_csv is for .csv files, as spreadsheets run formulas only in those. Leave it out."
         )
+
+
+def _check_pyarrow(path: Path) -> None:
+    """Raise ``ModuleNotFoundError`` where pyarrow is missing, as in a small installation, which only answers."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ModuleNotFoundError(f"{path} needs pyarrow: pip install pyarrow, or use .csv or .jsonl.")
 
 
 def check_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:

@@ -175,6 +175,33 @@ def read_chunks(
     return _passages(texts, settings._replace(max_length=passage_length), max_passages)
 
 
+def read_chunks_of(
+    texts: list[str],
+    pairs: list[str | None],
+    settings: ChunkSettings,
+    strategy: str,
+    passage_length: int | None,
+    max_passages: int | None,
+) -> Iterator[Chunk]:
+    """The chunks of texts, as ``read_chunks``, or of pairs of texts, as ``read_pair_chunks``."""
+    if all(pair is None for pair in pairs):
+        if passage_length is not None:
+            passage_length = min(passage_length, settings.max_length)
+        return read_chunks(texts, settings, strategy, passage_length, max_passages)
+    if max_passages is not None:
+        raise ValueError(f"max_passages={max_passages!r} is for single texts: leave it out for pairs.")
+    if strategy not in ("first", "whole"):
+        raise ValueError(f"long_documents={strategy!r} is for single texts: for pairs use 'first' or 'whole'.")
+    return read_pair_chunks(texts, pairs, settings)
+
+
+def most_tokens(strategy: str, max_length: int, max_passages: int | None, is_paired: bool) -> int | None:
+    """The most tokens that are read of a text; None: all of them."""
+    if is_paired or strategy in SINGLE_CHUNK:
+        return max_length
+    return None if max_passages is None else max_passages * max_length
+
+
 def read_pair_chunks(
     texts: Sequence[str], text_pairs: Sequence[str | None], settings: ChunkSettings
 ) -> Iterator[Chunk]:

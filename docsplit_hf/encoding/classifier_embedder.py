@@ -11,16 +11,17 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..arrays.passages import Predictions
-from ..reading.text_warnings import log_at_end, unlogged, warn_of_unfamiliar_texts
-from ..reading.tokenization import check_texts
+from ..reading.text_warnings import unlogged, warn_of_unfamiliar_texts
 from .backends.precision import use_precision
+from .checked_texts import checked_texts_and_pairs
 from .checkpoints.fingerprint import make_probe
 from .chunk_outputs import EmbeddedChunks
-from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, probe_length, read_chunks, read_pair_chunks
+from .chunking import Chunk, ChunkSettings, most_tokens, probe_length, read_chunks_of
 from .embed_chunks import embed_chunks
+from .embedding_options import EmbeddingOptions
 from .portable.modeling_knn_classifier import KNNClassifier
 from .portable.run_encoder import check_max_length, max_positions, use_packing
-from .text_embedder import EmbeddingOptions, TextEmbedder
+from .text_embedder import TextEmbedder
 
 logger = logging.getLogger(__name__)
 
@@ -119,24 +120,13 @@ class ClassifierEmbedder(TextEmbedder):
 
     def most_tokens(self, is_paired: bool) -> int | None:
         """The most tokens that are read of a text; None: all of them."""
-        if is_paired or self.long_documents in SINGLE_CHUNK:
-            return self.max_length
-        if self.options.max_passages is None:
-            return None
-        return self.options.max_passages * self.max_length
+        return most_tokens(self.long_documents, self.max_length, self.options.max_passages, is_paired)
 
     def _checked(
         self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
     ) -> tuple[list[str], list[str | None]]:
         """Check texts and pairs, and prepare the model."""
-        check_texts(texts)
-        pairs = [None] * len(texts) if text_pairs is None else list(text_pairs)
-        check_texts([pair for pair in pairs if pair is not None], "Text pair")
-        if len(pairs) != len(texts):
-            raise ValueError(f"{len(texts)} texts and {len(pairs)} text pairs: give one pair for each text.")
-        texts = list(texts)  # indexing a Series would look up its index
-        empty = sum(not text.strip() for text in texts)
-        log_at_end(_log_empty, (), np.array([empty, len(texts)]))
+        texts, pairs = checked_texts_and_pairs(texts, text_pairs)
         warn_of_unfamiliar_texts(texts, self.tokenizer)
         self.check()
         self.model.eval()
@@ -161,22 +151,5 @@ class ClassifierEmbedder(TextEmbedder):
     def _chunks(self, texts: list[str], pairs: list[str | None]) -> Iterator[Chunk]:
         """The chunks of texts, or of pairs of texts."""
         settings = self.chunk_settings(pairs)
-        max_passages = self.options.max_passages
-        strategy = self.long_documents
-        if all(pair is None for pair in pairs):
-            passage_length = self.model.config.passage_length
-            if passage_length is not None:
-                passage_length = min(passage_length, settings.max_length)
-            return read_chunks(texts, settings, strategy, passage_length, max_passages)
-        if max_passages is not None:
-            raise ValueError(f"max_passages={max_passages!r} is for single texts: leave it out for pairs.")
-        if strategy not in ("first", "whole"):
-            raise ValueError(f"long_documents={strategy!r} is for single texts: for pairs use 'first' or 'whole'.")
-        return read_pair_chunks(texts, pairs, settings)
-
-
-def _log_empty(counts: np.ndarray, _: str) -> None:
-    """Log how many texts are empty; ``counts``: empty texts, and all texts."""
-    empty, texts = counts.tolist()
-    if empty:
-        logger.warning("%d of %d texts are empty: their embeddings carry no information.", empty, texts)
+        passage_length = self.model.config.passage_length
+        return read_chunks_of(texts, pairs, settings, self.long_documents, passage_length, self.options.max_passages)

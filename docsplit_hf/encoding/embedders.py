@@ -14,7 +14,8 @@ from ..arrays.probe import PROBE_TEXTS
 from .backends.endpoint import EndpointClassifier
 from .checkpoints.checkpoint import load_tokenizer
 from .classifier_embedder import ClassifierEmbedder
-from .text_embedder import EmbeddingOptions, TextEmbedder
+from .embedding_options import EmbeddingOptions
+from .text_embedder import TextEmbedder
 
 # Options and settings that have no effect on an endpoint.
 UNSUPPORTED = (

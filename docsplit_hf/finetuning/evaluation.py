@@ -13,7 +13,7 @@ from ..fitting.ensemble.held_out_scores import one_hot
 from ..fitting.ensemble.predicting import predict_with_experts
 from ..fitting.ensemble.report import at_chance, largest_class
 from ..fitting.ensemble.scoring import prepare_experts
-from ..fitting.ensemble.tfidf import fit_words, restore_vectorizer
+from ..fitting.ensemble.tfidf import Tfidf, fit_words
 from ..fitting.ensemble.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 from ..fitting.interpolation import interpolate_with_neighbors
 from ..fitting.label_tree import FLAT, LabelTree, extend_tree, label_paths, label_tree
@@ -100,7 +100,7 @@ def _word_regression(snapshot: Snapshot, targets: np.ndarray, texts: list[str]) 
     if words is None:
         return None
     regression = fit_vocabulary(words, targets)
-    log_odds = vocabulary_scores(restore_vectorizer(terms, idf).transform(texts), regression)
+    log_odds = vocabulary_scores(Tfidf(terms, idf).transform(texts), regression)
     return probabilities_of_log_odds(log_odds, snapshot.multi_label)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from ..arrays.passages import Predictions
 from ..arrays.snapshot import SearchResult
 from ..arrays.store import View
+from .logistic_functions import expit, softmax
 from .prediction import Prediction, RequestedParts, TextInputs
 
 # Source of a calibration of k, temperature and weight that stays valid when examples are added.

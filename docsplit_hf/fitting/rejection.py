@@ -7,12 +7,12 @@ A text of a known label is in scope; if it is rejected, it is lost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betainc
 
 from ..arrays.duplicates import EQUAL
 from ..arrays.keys import exact_search
@@ -27,6 +27,7 @@ ERRORS_AT_STARTS = ((1, 4), (1,), (0,))
 FEWEST_TO_FORECAST = 10
 MOST_FORECAST_GROWTH = 50
 FORECAST_STEPS = 81
+BISECTIONS = 44  # until an error rate is known to 1e-13
 INTERVAL_TAIL = 0.025  # probability outside a 95 % interval, on one side
 EPSILON = 1e-9  # replaces 0 as a parameter of the beta distribution; tolerance of fractions
 NEAREST_EXAMPLES = 5  # closeness to examples is the mean over these
@@ -137,6 +138,10 @@ class Groups(NamedTuple):
 
 def tail_probability(wrong: np.ndarray | float, sizes: np.ndarray | float, error: float) -> np.ndarray:
     """Binomial probability of at most ``wrong`` errors in ``sizes`` texts; both may be fractional."""
+    try:
+        from scipy.special import betainc
+    except ImportError:  # in a small installation, which only answers
+        from .incomplete_beta import incomplete_beta as betainc
     rest = np.maximum(sizes - wrong, 0)
     return np.where(rest > 0, betainc(np.maximum(rest, EPSILON), np.asarray(wrong) + 1.0, 1 - error), 1.0)
 
@@ -159,6 +164,19 @@ def importance_weights(targets: np.ndarray, proportions: np.ndarray) -> np.ndarr
     return importance / importance.mean(1, keepdims=True)
 
 
+def _error_at(probability: Callable[[float], float], wanted: float) -> float:
+    """Error rate at which a probability that falls as errors become more frequent has a value, by bisection."""
+    low = 0.0
+    high = 1.0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        if probability(middle) > wanted:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
 class AccuracyInterval(NamedTuple):
     """Accuracy with its 95 % confidence interval."""
 
@@ -172,8 +190,6 @@ def accuracy_interval(right: np.ndarray, importance: np.ndarray) -> AccuracyInte
 
     The interval is Clopper and Pearson's, with the effective sample size and with tails averaged over the B draws.
     """
-    from scipy.optimize import brentq
-
     if not len(right):
         return AccuracyInterval(accuracy=0.0, low=0.0, high=1.0)
     groups = Groups.of(right, importance)
@@ -182,7 +198,7 @@ def accuracy_interval(right: np.ndarray, importance: np.ndarray) -> AccuracyInte
 
     def bound(wrong: np.ndarray, tail: float) -> float:
         """Error rate at which at most ``wrong`` errors have the probability ``tail``."""
-        return float(brentq(lambda error: tail_probability(wrong, sizes, error).mean() - tail, 0.0, 1.0))
+        return _error_at(lambda error: tail_probability(wrong, sizes, error).mean(), tail)
 
     # If all answers are wrong in as many draws as the tail allows, every error rate is possible up to 1; if all are
     # right in so many, down to 0.
@@ -239,12 +255,10 @@ def least_error(importance: np.ndarray, failure: float = 1 - GUARANTEE_CONFIDENC
 
     A lower ``error`` needs more held-out texts. ``failure``: the probability that the error rate does not hold.
     """
-    from scipy.optimize import brentq
-
     if not importance.shape[1]:
         return 1.0
     sizes = Groups.of(np.ones(importance.shape[1], bool), importance).sizes[:, -1]
-    return float(brentq(lambda error: np.power(1 - error, sizes).mean() - failure, 0.0, 1.0))
+    return _error_at(lambda error: np.power(1 - error, sizes).mean(), failure)
 
 
 def min_held_out_texts(lost: float) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import importlib.util
 import json
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from . import plain_csv
 from .spreadsheet_cells import MARKER, original_cell
 
 if TYPE_CHECKING:
@@ -116,18 +119,22 @@ def read_json_rows(path: Path, encoding: str | None = None) -> Iterator[dict[str
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Add the path and the next step to errors of reading a file."""
-    import datasets
-
     try:
         yield
-    except (datasets.exceptions.DatasetGenerationError, *UNREADABLE) as error:
-        is_general = isinstance(error, datasets.exceptions.DatasetGenerationError)
+    except (*_general_errors(), *UNREADABLE) as error:
+        is_general = isinstance(error, _general_errors())
         reason = error.__cause__ if is_general and error.__cause__ is not None else error
         hint = ""
         if isinstance(reason, UnicodeDecodeError) or isinstance(reason.__cause__, UnicodeDecodeError):
             hint = " Give its encoding: encoding='cp1252' for many files from Windows, 'latin-1', ..."
         message = (str(reason) or repr(reason)).strip().rstrip(".")
         raise ValueError(f"{path} cannot be used: {message}.{hint}") from error
+
+
+def _general_errors() -> tuple[type[Exception], ...]:
+    """The error by which datasets replaces others, if it was imported."""
+    datasets = sys.modules.get("datasets")
+    return () if datasets is None else (datasets.exceptions.DatasetGenerationError,)
 
 
 def byte_ranges(size: int) -> list[tuple[int, int]]:
@@ -207,11 +214,9 @@ def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: s
         return {"encoding": "utf-8" if encoding == "utf-8-sig" else encoding}
     if kind == "text":
         return {"encoding": encoding}
-    import pandas as pd
-
     _refuse_no_bytes(path)
     separator = _separator(path, csv_separator, encoding)
-    columns = list(pd.read_csv(path, nrows=0, encoding=encoding, sep=separator, na_filter=False).columns)
+    columns = _csv_columns(path, encoding, separator)
     # By default, pandas reads "NA" as missing, "007" as a number, and "true" as a boolean.
     options: dict[str, Any] = {"encoding": encoding, "sep": separator, "na_filter": False}
     if MARKER in columns:
@@ -221,6 +226,40 @@ def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: s
     else:
         options["converters"] = dict.fromkeys(range(len(columns)), str)
     return options
+
+
+def _csv_columns(path: Path, encoding: str, separator: str) -> list[str]:
+    """The names in the header of a file, as pandas reads them."""
+    if not has_pandas():
+        with _open(path, "rt", encoding=encoding, newline="") as file:
+            return plain_csv.header(file, separator)
+    import pandas as pd
+
+    return list(pd.read_csv(path, nrows=0, encoding=encoding, sep=separator, na_filter=False).columns)
+
+
+def read_csv_rows(path: Path, options: dict[str, Any], rows_at_a_time: int) -> Iterator[dict[str, str]]:
+    """Read a .csv file with the options of ``reader_options``, without the column that marks what safe_csv wrote."""
+    if not has_pandas():
+        with _open(path, "rt", encoding=options["encoding"], newline="") as file:
+            for row in plain_csv.records(file, options["sep"]):
+                if MARKER in row:
+                    row = {original_cell(name): original_cell(value) for name, value in row.items() if name != MARKER}
+                yield row
+        return
+    import pandas as pd  # here, so that importing docsplit_hf does not load it
+
+    # The csv module refuses long fields.
+    with pd.read_csv(path, chunksize=rows_at_a_time, **options) as frames:
+        for frame in frames:
+            if not isinstance(frame.index, pd.RangeIndex):  # pandas took the first field for an index
+                raise ValueError(MORE_FIELDS)
+            yield from frame.drop(columns=MARKER, errors="ignore").to_dict("records")
+
+
+def has_pandas() -> bool:
+    """Whether pandas is installed: a small installation, which only answers, does without."""
+    return importlib.util.find_spec("pandas") is not None
 
 
 def _separator(path: Path, given: str | None, encoding: str) -> str:

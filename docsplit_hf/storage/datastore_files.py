@@ -22,7 +22,7 @@ the old manifest names are deleted by the next save, so that whoever has just re
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,8 @@ from .tables import mapped_rows, read_batches, read_table, write_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ..arrays.text_table import TextTable
+
 MAPPED_ROLES = ("keys", "rows")  # files that can stay on the disk
 ROLE_PREFIXES = ("", "document_")  # of examples and of documents
 # Names in fitted states that were saved by earlier versions; the next save writes today's.
@@ -94,7 +96,7 @@ def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
         manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
     for prefix, rows in zip(ROLE_PREFIXES, (snapshot, snapshot.documents), strict=True):
         if rows is not None and rows.index is not None and rows.outside_index == 0:
-            store_index(rows.index, _index_source_sha256(manifest, prefix), rows.options.factory)
+            store_index(rows.index, index_source_sha256(manifest, prefix), rows.options.factory)
 
 
 def load_snapshot(
@@ -105,12 +107,12 @@ def load_snapshot(
     (snapshot, manifest), _ = read_one_save(folder, lambda place: read_datastore(Path(place, FOLDER), memory_map))
     documents = snapshot.documents
     if documents is not None:
-        documents = update_index(documents, True, _index_source_sha256(manifest, "document_"))
-    examples = update_index(replace(snapshot, documents=None), True, _index_source_sha256(manifest, ""))
+        documents = update_index(documents, True, index_source_sha256(manifest, "document_"))
+    examples = update_index(replace(snapshot, documents=None), True, index_source_sha256(manifest, ""))
     return replace(examples, documents=documents)
 
 
-def _index_source_sha256(manifest: Manifest, prefix: str) -> str:
+def index_source_sha256(manifest: Manifest, prefix: str) -> str:
     """Return the checksum of the keys from which the index of examples or documents is built."""
     files = manifest["files"]
     return files.get(f"{prefix}passage_keys", files[f"{prefix}keys"])["sha256"]
@@ -201,13 +203,13 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
         if size != entry["bytes"]:
             raise DatastoreError(f"{paths[role]} is damaged: it has {size} bytes instead of {entry['bytes']}. {REMEDY}")
         if not (memory_map and role in MAPPED_ROLES):
-            _check_sha256(paths[role], entry)
+            check_sha256(paths[role], entry)
     label = pa.list_(pa.int64()) if manifest["multi_label"] else pa.int64()
     columns = dict.fromkeys(TEXT_COLUMNS, pa.string()) | {"label": label}
     if memory_map:
         keys, probe, table = _map_examples(paths, manifest, columns)
     else:
-        keys, probe = _read_keys(paths["keys"], manifest, manifest["rows"])
+        keys, probe = read_keys(paths["keys"], manifest, manifest["rows"])
         table = _read_rows(paths["rows"], columns, manifest["rows"])
     labels = _read_labels(paths["rows"], table["label"].combine_chunks(), manifest)
     rows = with_origin_columns(table).select(TEXT_COLUMNS)
@@ -219,14 +221,14 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
         next_id=manifest["next_id"],
         options=IndexOptions(**manifest["index"]),
         probe=probe,
-        passages=_read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"]),
+        passages=read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"]),
     )
     documents = None if manifest["documents"] is None else _read_documents(paths, examples, manifest)
     fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
     return replace(examples, documents=documents, fitted=fitted)
 
 
-def _check_sha256(path: Path, entry: FileEntry) -> None:
+def check_sha256(path: Path, entry: FileEntry) -> None:
     if sha256_of_file(path) != entry["sha256"]:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
 
@@ -266,7 +268,7 @@ def _map_examples(
 
     def read() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         for role in MAPPED_ROLES:
-            _check_sha256(paths[role], manifest["files"][role])
+            check_sha256(paths[role], manifest["files"][role])
         with naming_file_in_errors(path):
             check_finite(file.array, "keys")
         file.release()
@@ -282,14 +284,14 @@ def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: Manife
 
     path = paths["document_rows"]
     count = manifest["documents"]["rows"]
-    keys, probe = _read_keys(paths["document_keys"], manifest, count)
+    keys, probe = read_keys(paths["document_keys"], manifest, count)
     if probe is not None:
         raise DatastoreError(f"{paths['document_keys']} holds a probe, which belongs to the examples. {REMEDY}")
     rows = _read_rows(path, dict.fromkeys(TEXT_COLUMNS, pa.string()), count)
     shared = sorted(ids_among(rows["id"], examples.rows))
     if shared:
         raise DatastoreError(f"{path}: the id {shared[0]!r} is that of an example too. {REMEDY}")
-    passages = _read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"])
+    passages = read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"])
     return replace(
         no_documents(examples),
         keys=keys,
@@ -306,9 +308,7 @@ def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedStat
     terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
     if terms.null_count:
         raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
-    with naming_file_in_errors(paths["fitted"]):
-        settings, arrays = with_present_names(settings, _read_tensors(paths["fitted"]))
-        return FittedState(settings, arrays, tuple(terms.to_pylist()))
+    return fitted_state(paths["fitted"], settings, terms.to_pylist())
 
 
 def with_present_names(
@@ -332,7 +332,14 @@ def with_present_names(
     return FITTED_DEFAULTS | renamed, present
 
 
-def _read_tensors(path: Path) -> dict[str, np.ndarray]:
+def fitted_state(path: Path, settings: dict[str, Any], terms: Sequence[str]) -> FittedState:
+    """What was fitted: the settings in the manifest, the arrays in a file, and the vocabulary."""
+    with naming_file_in_errors(path):
+        settings, arrays = with_present_names(settings, read_tensors(path))
+        return FittedState(settings, arrays, tuple(terms))
+
+
+def read_tensors(path: Path) -> dict[str, np.ndarray]:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -342,8 +349,8 @@ def _read_tensors(path: Path) -> dict[str, np.ndarray]:
         raise DatastoreError(f"{path} is not a safetensors file: {error}. {REMEDY}") from error
 
 
-def _read_keys(path: Path, manifest: Manifest, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
-    tensors = _read_tensors(path)
+def read_keys(path: Path, manifest: Manifest, rows: int) -> tuple[np.ndarray, np.ndarray | None]:
+    tensors = read_tensors(path)
     keys = tensors.pop("keys", None)
     probe = tensors.pop("probe", None)
     _check_keys(path, manifest, (rows, manifest["dimension"]), keys, probe, set(tensors))
@@ -374,10 +381,12 @@ def _check_keys(
         raise DatastoreError(f"{path}: the probe is {probe.dtype} {probe.shape}, not {shape[1]} wide. {REMEDY}")
 
 
-def _read_passages(path: Path | None, manifest: Manifest, rows: pa.Table, count: int | None) -> Passages | None:
+def read_passages(
+    path: Path | None, manifest: Manifest, rows: pa.Table | TextTable, count: int | None
+) -> Passages | None:
     if path is None:
         return None
-    tensors = _read_tensors(path)
+    tensors = read_tensors(path)
     found = {name: (tensor.dtype.name, tensor.shape) for name, tensor in tensors.items()}
     expected = {
         "keys": (manifest["dtype"], (count, manifest["dimension"])),

@@ -18,15 +18,12 @@ import traceback
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
-
-import torch
-from transformers import HfArgumentParser, set_seed
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ..reading.files.options import OCR_VARIABLE
-from .arguments import ShareableTrainingArguments
-from .distributed import process_count
-from .resuming import check_output_dir, checkpoint_to_resume
+
+if TYPE_CHECKING:
+    from .arguments import ShareableTrainingArguments
 
 PACKAGE_FOLDER = Path(__file__).parents[1]
 # Options of the Trainer that most runs need; the short help shows them.
@@ -73,6 +70,18 @@ ARGUMENT = re.compile(r"""(?<![\w./'"-])([a-z]\w*)(?:=(?:(['"])(.*?)\2|([\w.+-]*
 _options: set[str] = set()  # the names of all options of the command that this process runs
 
 
+class OptionParser(Protocol):
+    """A parser of argparse that makes dataclasses: ``HfArgumentParser``, or one that imports neither of its libraries.
+
+    Methods are those of ``argparse.ArgumentParser``, and ``parse_args_into_dataclasses``.
+    """
+
+    dataclass_types: list[type]
+
+    def __getattr__(self, name: str) -> Any:
+        """What argparse defines."""
+
+
 class OneLine(argparse.HelpFormatter):
     """Show each option once, under the name that the documentation uses, and its default where informative."""
 
@@ -97,7 +106,7 @@ class FirstSentence(OneLine):
 
 
 def parse_arguments(
-    parser: HfArgumentParser, arguments: list[str] | None = None, main: Collection[str] | None = None
+    parser: OptionParser, arguments: list[str] | None = None, main: Collection[str] | None = None
 ) -> tuple[Any, ...]:
     """Parse a command line into dataclasses; wrong options end the process with one line that names them.
 
@@ -117,7 +126,7 @@ def parse_arguments(
         parser.error(as_typed(str(error)))
 
 
-def _arrange_help(parser: HfArgumentParser, main: Collection[str] | None, is_all: bool) -> None:
+def _arrange_help(parser: OptionParser, main: Collection[str] | None, is_all: bool) -> None:
     """Choose the options that the help shows, and add ``--json``, ``--ocr`` and, if it hides any, ``--help_all``."""
     # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
     # help: _actions, _action_groups and _group_actions are private.
@@ -204,16 +213,26 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
             print(json.dumps(figures, default=str))
     except KeyboardInterrupt as interrupt:
         _end(INTERRUPTED, str(interrupt) or f"Stopped. {when_stopped}", interrupt)
-    except (ImportError, OSError, ValueError, torch.OutOfMemoryError) as error:
+    except (ImportError, OSError, ValueError, *_out_of_memory()) as error:
         if not _is_raised_in(error, PACKAGE_FOLDER, Path(main.__code__.co_filename).parent):
             raise
         _end(WRONG_INPUT, f"{Path(sys.argv[0]).name}: error: {as_typed(str(error))}", error)
+
+
+def _out_of_memory() -> tuple[type[Exception], ...]:
+    """The error of torch for a full GPU, if torch was imported."""
+    torch = sys.modules.get("torch")
+    return () if torch is None else (torch.OutOfMemoryError,)
 
 
 def start_run(
     args: ShareableTrainingArguments, overwrite_output_dir: bool = False, model: str | None = None
 ) -> str | None:
     """Show the log, protect the output folder, set the seed; return the checkpoint to resume from, or None."""
+    from transformers import set_seed
+
+    from .resuming import check_output_dir, checkpoint_to_resume
+
     show_log(args.process_index)
     resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)
     check_output_dir(args.output_dir, resume, overwrite_output_dir, model)
@@ -274,7 +293,16 @@ def _end(code: int, message: str, error: BaseException) -> NoReturn:
     """Print a message and end the process."""
     if code != INTERRUPTED or os.environ.get("RANK", "0") == "0":
         print(f"\n{message}", file=sys.stderr, flush=True)
-    if process_count() > 1:  # the process group would wait for the others, which may have ended
+    if _process_count() > 1:  # the process group would wait for the others, which may have ended
         sys.stdout.flush()
         os._exit(code)
     raise SystemExit(code) from error
+
+
+def _process_count() -> int:
+    """The number of processes that train together; one, if torch was not imported."""
+    if "torch" not in sys.modules:
+        return 1
+    from .distributed import process_count
+
+    return process_count()

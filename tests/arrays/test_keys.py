@@ -62,3 +62,21 @@ def test_missing_candidates_are_rows_of_minus_one():
     distances, rows = nearest_candidates(keys[:1], keys, np.array([[-1, 3, -1, 1]]), k=3)
     assert rows.tolist() == [[1, 3, -1]]
     assert distances.tolist() == [[1.0, 9.0, np.inf]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_numpy_and_faiss_find_the_same_keys(dtype, monkeypatch):
+    rng = np.random.default_rng(0)
+    keys = rng.standard_normal((400, 16)).astype(dtype)
+    queries = rng.standard_normal((7, 16), dtype=np.float32)
+    found = []
+    for few in (0, 10_000):  # all by FAISS, all by NumPy
+        monkeypatch.setattr("docsplit_hf.arrays.keys.FEW_KEYS", few)
+        found.append(exact_search(queries, keys, 20))
+    monkeypatch.setattr("docsplit_hf.arrays.keys.FEW_KEYS", 100)  # blocks of NumPy, where FAISS is not installed
+    monkeypatch.setattr("docsplit_hf.arrays.keys.SEARCHED_BYTES", 4 * 16 * 90)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    found.append(exact_search(queries, keys, 20))
+    for distances, rows in found[1:]:
+        np.testing.assert_array_equal(rows, found[0][1])
+        np.testing.assert_array_equal(distances, found[0][0])

@@ -1,14 +1,20 @@
 """A classifier that was exported answers as its pipeline does, without torch and transformers."""
 
+import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.served import free_port
 from docsplit_hf import Classifier
+from docsplit_hf.arrays.text_table import TextTable
 from docsplit_hf.classifier.answering import NeighborVote
+from docsplit_hf.classifier.exported_classifier import open_exported
+from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
 from docsplit_hf.encoding.exported import embedder as exported_embedder
 from docsplit_hf.encoding.exported.description import DESCRIPTION, FOLDER, GRAPH
 from docsplit_hf.encoding.exported.export import export_classifier
@@ -16,26 +22,7 @@ from docsplit_hf.encoding.portable.configuration_knn_classifier import KNNClassi
 
 from ..documents import write_pdf
 
-ANSWER = """
-import importlib.machinery, json, sys
-from pathlib import Path
-
-class Finder(importlib.machinery.PathFinder):  # as if torch and transformers were not installed
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        missing = name.split(".")[0] in ("torch", "transformers")
-        return None if missing else importlib.machinery.PathFinder.find_spec(name, path, target)
-
-sys.meta_path = [Finder if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path]
-
-from docsplit_hf import Classifier
-
-folder, text, file = sys.argv[1:]
-classify = Classifier(folder)
-answers = [classify(text, explain=True)[0], classify([text], reject=0.4)[0], classify(Path(file))[0]]
-assert not {"torch", "transformers"} & set(sys.modules)
-print(json.dumps(answers))
-"""
+LIGHT = Path(__file__).parents[1] / "end_to_end" / "light.py"
 
 
 def assert_close(found, expected):
@@ -120,16 +107,68 @@ def test_a_trained_head_is_exported_and_int8_is_close(pipe, cache, texts, tmp_pa
 
 
 @pytest.mark.slow
-def test_it_answers_where_torch_and_transformers_cannot_be_imported(fitted, folder, texts, tmp_path, monkeypatch):
-    write_pdf(tmp_path / "a.pdf", [texts[40]])
+def test_it_answers_where_nothing_large_can_be_imported(fitted, folder, texts, tmp_path, monkeypatch):
+    text = texts[40]
+    files = tmp_path / "files"
+    files.mkdir()
+    write_pdf(files / "a.pdf", [text])
     monkeypatch.setenv("HF_HOME", exported_embedder.trusted_exports().parent.parent.as_posix())
-    command = [sys.executable, "-c", ANSWER, folder, texts[40], tmp_path / "a.pdf"]
+    command = [sys.executable, LIGHT, folder, text, files, free_port()]
     finished = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
-    explained, rejected, of_file = json.loads(finished.stdout)
-    assert_close(explained, fitted(texts[40], explain=True)[0])
-    assert_close(rejected, fitted([texts[40]], reject=0.4)[0])
-    assert_close(of_file, fitted(tmp_path / "a.pdf")[0])
+    explained, rejected, of_file, served, of_table = json.loads(finished.stdout)
+    assert_close(explained, fitted(text, explain=True, return_neighbors=1)[0])
+    assert_close(rejected, fitted([text], reject=0.4)[0])
+    assert_close(of_file, fitted(files)[0])
+    assert_close(served, fitted(text, explain=True)[0])
+    assert_close({name: of_table[name] for name in ("label", "score")}, fitted(text)[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"reject": 0.4, "explain": True}, {"top_k": 2}])
+def test_files_are_classified_as_by_the_pipeline(fitted, folder, texts, tmp_path, options):
+    (tmp_path / "texts.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in texts[36:]) + '""\n')
+    rows = []
+    for number, classifier in enumerate((fitted, Classifier(folder))):
+        files = PredictionFiles(tmp_path / "texts.csv", tmp_path / f"{number}.jsonl")
+        outcome = classify_file(classifier, files, show_progress=False, **options)
+        assert outcome.rows == len(texts) - 35 and outcome.without_text == 1
+        rows.append([json.loads(line) for line in files.target.read_text().splitlines()])
+    assert_close(rows[1], rows[0])
+
+
+def test_pairs_are_read_as_by_the_pipeline(make_fitted, cache, texts, tmp_path):
+    pipe = make_fitted(30, 40)
+    pipe.add_examples([{"text": texts[0], "text_pair": texts[1]}], ["river"])
+    pipe.save_pretrained(tmp_path)
+    export_classifier(pipe.embedder, tmp_path)
+    given = [{"text": texts[38], "text_pair": texts[39] * 20}, {"text": texts[40], "text_pair": ""}, texts[41]]
+    classify = Classifier(tmp_path)
+    assert_close(classify(given, return_read=True), pipe(given, return_read=True))
+
+
+def test_texts_are_read_from_arrays_until_the_examples_change(make_fitted, cache, texts, tmp_path, monkeypatch):
+    pipe = make_fitted(30, 40)
+    pipe.save_pretrained(tmp_path)
+    export_classifier(pipe.embedder, tmp_path)
+    before = Classifier(tmp_path)
+    assert isinstance(before.datastore.view().rows, TextTable)
+    assert len(before.datastore) == 30 and before.datastore.multi_label is False
+    pipe.add_examples([texts[38]], ["engine"])
+    pipe.datastore.save_pretrained(tmp_path)
+    after = Classifier(tmp_path)
+    assert not isinstance(after.datastore.view().rows, TextTable)
+    assert_close(after(texts[38], return_neighbors=1), pipe(texts[38], return_neighbors=1))
+    assert before.datastore.content_sha256 != after.datastore.content_sha256
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyarrow" else find_spec(name))
+    with pytest.raises(ValueError, match="was changed since it was exported.*pyarrow.*docsplit export .* again"):
+        Classifier(tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path))
+    assert open_exported(tmp_path) is None  # nobody trusts it there
+    with pytest.raises(ValueError, match="exported by somebody else"):
+        monkeypatch.setattr("docsplit_hf.classifier.exported_classifier.is_full_installation", lambda: False)
+        open_exported(tmp_path)
 
 
 def test_graphs_of_others_and_changed_ones_are_refused(fitted, cache, tmp_path, monkeypatch):
@@ -162,12 +201,15 @@ def test_missing_folders_and_libraries_are_named(folder, tmp_path, monkeypatch):
         Classifier(folder)
 
 
-def test_what_an_export_fixed_cannot_be_chosen(folder):
+def test_options_of_reading_are_the_pipelines(fitted, folder, texts):
     classify = Classifier(folder)
-    with pytest.raises(TypeError, match="max_length was fixed when the classifier was exported"):
-        classify("a", max_length=8)
-    with pytest.raises(ValueError, match="reads single texts"):
-        classify([{"text": "a", "text_pair": "b"}])
+    given = [texts[38] * 5, texts[39]]
+    for options in ({"max_length": 8}, {"max_passages": 1}, {"batch_size": 1}):
+        assert_close(classify(given, return_read=True, **options), fitted(given, return_read=True, **options))
+    with pytest.raises(ValueError, match="bf16 is for torch, and this model was exported in float32"):
+        classify("a", bf16=True)
+    with pytest.raises(ValueError, match="max_length=100000 is more than the .* of the export"):
+        classify("a", max_length=100_000)
     assert classify([]) == [] and set(classify.label_names) == {"river", "engine"}
 
 

@@ -18,7 +18,7 @@ from ...fitting.audit.report import Audit
 from ...training.command_line import parse_arguments, run_script, show_log
 from .classify import open_classifier
 from .commands import with_option
-from .fit import refuse_processes
+from .shared_options import refuse_processes
 
 
 @dataclass

@@ -11,26 +11,27 @@ The files of a folder are copied into folders by label, which docsplit undo remo
     docsplit classify --model_name_or_path output/kinds --predict inbox/ --predict_output sorted/
 """
 
+from __future__ import annotations
+
 import os
 import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from transformers import HfArgumentParser, pipeline
-from transformers.hf_argparser import HfArg
-
-from ...arrays.store import Store
-from ...classifier.pipeline import KNNClassifierPipeline
-from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
+from ...classifier.exported_classifier import open_exported
+from ...classifier.predict_file import FileClassifier, Outcome, PredictionFiles, check_files, classify_file
 from ...classifier.sorted_files import ANSWERS, Sorted
-from ...encoding.checkpoints.checkpoint import open_checkpoint
 from ...fitting.rejection import RejectionLimits
 from ...reading.files.failure_lists import FAILED
 from ...training.command_line import parse_arguments, show_log
-from .fit import FitArguments, check_address, connect, fit_classifier, refuse_processes
-from .labeled_arguments import DATASET_HELP, LabeledArguments
-from .made_classifier import READING_OPTIONS
+from ..pipelines import check_installation, open_pipeline
+from .plain_parser import PlainParser, option
+from .shared_options import DATASET_HELP, OUTPUT_DIR, READING_OPTIONS, check_address, connect, refuse_processes
+
+if TYPE_CHECKING:
+    from ...arrays.store import Store
+    from ...classifier.pipeline import KNNClassifierPipeline
 
 MAIN_OPTIONS = (
     "model_name_or_path", "predict", "predict_output", "safe_csv", "text_column", "dataset_name", "label_column",
@@ -44,17 +45,17 @@ class PredictionArguments:
 
     _argument_group_name = "texts"
 
-    model_name_or_path: str | None = HfArg(
+    model_name_or_path: str | None = option(
         default=None,
         help="A classifier of docsplit fit or docsplit train; with --dataset_name, the encoder to make one with. "
         "Default: the one in --output_dir.",
     )
-    predict: str | None = HfArg(
+    predict: str | None = option(
         default=None,
         help="Required. Texts to classify: a .jsonl, .json, .csv, .tsv, .parquet or .txt file (also .gz); or a folder, "
         "or a pattern such as 'inbox/**/*.pdf', of .txt files or documents.",
     )
-    predict_output: str = HfArg(
+    predict_output: str = option(
         default="answers.csv",
         help="The .csv, .jsonl or .parquet file for the answers: the columns of --predict, label and score; of "
         "documents file, label, score, page and reason. A folder: the documents are also copied into sub-folders by "
@@ -62,15 +63,15 @@ class PredictionArguments:
         "them. To continue after an interruption, run the same command again, with the classifier instead of "
         "--dataset_name. An existing file is refused.",
     )
-    overwrite_output_dir: bool = HfArg(
+    overwrite_output_dir: bool = option(
         default=False, help="Replace existing answers, and with --dataset_name the classifier in --output_dir."
     )
-    link: str | None = HfArg(
+    link: str | None = option(
         default=None,
         help="With a folder as --predict_output: make links to the documents instead of copies.",
-        metadata={"choices": ["hard", "symbolic"]},
+        choices=["hard", "symbolic"],
     )
-    safe_csv: bool = HfArg(
+    safe_csv: bool = option(
         default=False,
         help="Make a .csv file of answers safe to open in a spreadsheet, which runs cells that begin with =, +, -, @ "
         "or a tab as formulas; a formula in an untrusted text may leak your data. Texts, labels and column names are "
@@ -78,22 +79,25 @@ class PredictionArguments:
         "that docsplit removes the apostrophes when it reads the file. Other programs show them, so this is not the "
         "default.",
     )
-    text_column: str = HfArg(default="text", help="The column with the texts.")
-    text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
-    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
-    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-    datastore: str | None = HfArg(
+    text_column: str = option(default="text", help="The column with the texts.")
+    text_pair_column: str | None = option(default=None, help="The column with the second texts, for pairs.")
+    csv_separator: str | None = option(default=None, help="Column separator of a .csv file, if not a comma.")
+    encoding: str | None = option(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+    datastore: str | None = option(
         default=None,
         help="Search neighbors in a collection of Milvus, milvus://HOST:19530/COLLECTION. Needs "
         "pip install -e '.[milvus]'.",
     )
-    use_cpu: bool = HfArg(default=False, help="Do not use a GPU.")
-    dataset_name: str | None = HfArg(default=None, help=f"Labeled examples to make a classifier of. {DATASET_HELP}")
-    label_column: str = HfArg(default="label", help="With --dataset_name: the column with the labels.")
-    unlabeled_name: str | None = HfArg(
+    use_cpu: bool = option(default=False, help="Do not use a GPU.")
+    trust: bool = option(
+        default=False, help="Answer with an exported model that somebody else exported: native code reads it."
+    )
+    dataset_name: str | None = option(default=None, help=f"Labeled examples to make a classifier of. {DATASET_HELP}")
+    label_column: str = option(default="label", help="With --dataset_name: the column with the labels.")
+    unlabeled_name: str | None = option(
         default=None, help="With --dataset_name: unlabeled documents to learn from. docsplit fit has more options."
     )
-    output_dir: str = HfArg(default=FitArguments.output_dir, help="The folder for the classifier that is made.")
+    output_dir: str = option(default=OUTPUT_DIR, help="The folder for the classifier that is made.")
 
     def __post_init__(self) -> None:
         if self.predict is None:
@@ -132,37 +136,37 @@ class AnswerArguments:
 
     _argument_group_name = "answers"
 
-    top_k: int | None = HfArg(default=None, help="Also write this many labels per text, with their scores.")
-    return_neighbors: int = HfArg(default=0, help="Also write this many of the nearest examples of each text.")
-    explain: bool = HfArg(default=False, help="Also write an explanation of each label. For a classifier of fit.")
-    reject: float | None = HfArg(
+    top_k: int | None = option(default=None, help="Also write this many labels per text, with their scores.")
+    return_neighbors: int = option(default=0, help="Also write this many of the nearest examples of each text.")
+    explain: bool = option(default=False, help="Also write an explanation of each label. For a classifier of fit.")
+    reject: float | None = option(
         default=None,
         help="Target error rate, such as 0.05: uncertain texts get no label, so that at most this fraction of the "
         "labels is wrong. For a classifier of fit. Also writes the novelty of each text, from 0 to 1.",
     )
-    novelty: float | None = HfArg(
+    novelty: float | None = option(
         default=None,
         help="With --reject: give no label to out-of-scope texts, rejecting at most this fraction of the texts with "
         "known labels, such as 0.05; 0 rejects only the least familiar hundredth. Default: 0.05 if unlabeled "
         "documents seem to have other labels, which is printed after the fit, otherwise 0.",
     )
-    reject_each_label: bool = HfArg(
+    reject_each_label: bool = option(
         default=False,
         help="With --reject: the error rate holds among the answers with each label, not only among all answers "
         "together. Takes more examples of each label.",
     )
-    labels_at: float | None = HfArg(
+    labels_at: float | None = option(
         default=None,
         help="Also write a set of labels for each text, as small as possible, that holds the right label with this "
         "probability, such as 0.95. For a classifier of fit.",
     )
-    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: as the classifier was made.")
-    max_passages: int | None = HfArg(
+    max_length: int | None = option(default=None, help="Longest text in tokens. Default: as the classifier was made.")
+    max_passages: int | None = option(
         default=None,
         help="Read at most this many passages per text, if long texts are read whole or in passages. The unread "
         "fraction is logged. Default: all.",
     )
-    bf16: bool = HfArg(default=False, help="Compute in bfloat16.")
+    bf16: bool = option(default=False, help="Compute in bfloat16.")
 
     def call_options(self) -> dict[str, Any]:
         """Return the options of a call."""
@@ -180,8 +184,11 @@ class AnswerArguments:
 
 def open_classifier(classifier: str, use_cpu: bool, datastore: Store | None = None) -> KNNClassifierPipeline:
     """Open a saved classifier, with its own examples or those of another datastore."""
+    check_installation(f"Opening {classifier} without an exported model (docsplit export)")
+    from ...encoding.checkpoints.checkpoint import open_checkpoint
+
     folder = open_checkpoint(classifier).path  # raises a helpful error if the name is mistyped
-    pipe = pipeline("docsplit-knn", model=folder, device="cpu" if use_cpu else None, datastore=datastore)
+    pipe = open_pipeline(folder, device="cpu" if use_cpu else None, datastore=datastore)
     if pipe.datastore is None:
         raise ValueError(
             f"{classifier} contains no datastore: pass a classifier saved by docsplit fit or docsplit train with "
@@ -190,12 +197,27 @@ def open_classifier(classifier: str, use_cpu: bool, datastore: Store | None = No
     return pipe
 
 
+def open_to_answer(arguments: PredictionArguments, answers: AnswerArguments) -> FileClassifier:
+    """Open the exported model of a classifier, if it has one and the options allow it; otherwise the classifier."""
+    name = arguments.classifier
+    if arguments.datastore is None and not answers.bf16 and Path(name).is_dir():
+        exported = open_exported(name, arguments.trust)
+        if exported is not None:
+            return exported
+    datastore = connect(arguments.datastore) if arguments.datastore else None
+    return open_classifier(name, arguments.use_cpu, datastore)
+
+
 def make_classifier(arguments: PredictionArguments, answers: AnswerArguments, files: PredictionFiles) -> dict[str, Any]:
     """Fit a classifier as ``docsplit fit`` does; return its figures."""
     folder = arguments.output_dir
     is_made = files.partial.exists() and Path(folder, "metrics.json").exists()
     if is_made and not arguments.overwrite_output_dir:
         raise ValueError(f"{folder} is already made, and {files.partial} has answers: {how_to_continue(folder)}")
+    check_installation("--dataset_name makes a classifier, which")
+    from .fit import FitArguments, fit_classifier
+    from .labeled_arguments import LabeledArguments
+
     print("A classifier is fitted without training its encoder, as by docsplit fit; docsplit train trains it.")
     shared = {name: getattr(arguments, name) for name in READING_OPTIONS}
     data = LabeledArguments(arguments.dataset_name, label_column=arguments.label_column, **shared)
@@ -242,7 +264,7 @@ def describe_sorted(sorted_files: Sorted, folder: Path) -> str:
 
 def main() -> dict[str, Any]:
     """Classify a file; return the figures for ``--json``."""
-    parser = HfArgumentParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
+    parser = PlainParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
     arguments, answers = parse_arguments(parser, main=MAIN_OPTIONS)
     refuse_processes("classify")
     options = answers.call_options()
@@ -250,10 +272,9 @@ def main() -> dict[str, Any]:
     show_log()
     figures = make_classifier(arguments, answers, files) if arguments.dataset_name else {}
     classifier = arguments.classifier
-    datastore = connect(arguments.datastore) if arguments.datastore else None
-    pipe = open_classifier(classifier, arguments.use_cpu, datastore)
+    opened = open_to_answer(arguments, answers)
     try:
-        outcome = classify_file(pipe, files, overwrite=arguments.overwrite_output_dir, **options)
+        outcome = classify_file(opened, files, overwrite=arguments.overwrite_output_dir, **options)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {how_to_continue(classifier)}") from interrupt
     print(describe_outcome(outcome, files))

@@ -13,22 +13,23 @@ class Command(NamedTuple):
 
     module: str
     summary: str
+    registers: bool = True  # with transformers, before it runs; the others do so only if they open a pipeline
 
 
 COMMANDS = {
     "pretrain": Command("apps.cli.pretrain", "train an encoder on your unlabeled documents"),
     "fit": Command("apps.cli.fit", "make a classifier from a few labels per class"),
     "train": Command("apps.cli.train", "fine-tune a classifier on many labels per class"),
-    "classify": Command("apps.cli.old_classify", "classify the texts of a file"),
+    "classify": Command("apps.cli.old_classify", "classify the texts of a file", registers=False),
     "audit": Command("apps.cli.audit", "find wrong labels and duplicates among the examples of a classifier"),
     "evaluate": Command("apps.cli.evaluate", "compare encoders and word counts on labeled texts"),
     "embed": Command("apps.cli.embed", "turn the texts of a file into embeddings"),
     "embed-corpus": Command("apps.cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
     "suggest": Command("apps.cli.suggest", "write a file of the documents to label next"),
     "export": Command("apps.cli.export", "export a classifier, so that it answers without torch"),
-    "undo": Command("apps.cli.undo", "remove the files that classify has sorted into folders"),
+    "undo": Command("apps.cli.undo", "remove the files that classify has sorted into folders", registers=False),
     "demo": Command("apps.cli.demo", "try it on a page in the browser"),
-    "serve": Command("apps.cli.serve", "serve classifiers to other programs by HTTP"),
+    "serve": Command("apps.cli.serve", "serve classifiers to other programs by HTTP", registers=False),
 }
 # Commands of earlier versions, and what to use instead.
 REMOVED = {

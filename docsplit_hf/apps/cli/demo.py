@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from ...encoding.checkpoints.checkpoint import DamagedCheckpointError
+from ...encoding.checkpoints.damaged import DamagedCheckpointError
 from ...extras import check_extra
 from ..page.sessions import PageLimits, SharedModel
 from .commands import positive_count

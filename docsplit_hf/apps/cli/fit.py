@@ -13,7 +13,6 @@ Folders of PDF, Word and other files take the place of tables; sub-folders are l
     docsplit fit --dataset_name kinds/ --unlabeled_name inbox/ --output_dir output/kinds
 """
 
-import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,14 +35,13 @@ from ...finetuning.evaluation import evaluate_parts
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import labels_by_name
 from ...reading.load_documents import load_unlabeled_texts
-from ...storage import addresses
 from ...training.command_line import parse_arguments, run_script, show_log
 from ...training.resuming import check_output_dir
 from .hierarchy_option import read_hierarchy
 from .labeled_arguments import LabeledArguments, load_splits
 from .made_classifier import report_classifier
+from .shared_options import OUTPUT_DIR, TOKEN_VARIABLE, check_address, connect, refuse_processes
 
-TOKEN_VARIABLE = "MILVUS_TOKEN"
 UNLABELED_HELP = (
     "Unlabeled documents, from which experts also learn. A file as for --dataset_name, with the same --text_column; a "
     ".txt file with one document per line; a folder, or a pattern such as 'inbox/**/*.pdf', of .txt files or "
@@ -93,7 +91,7 @@ class FitArguments:
         help="A collection of Milvus, milvus://HOST:19530/COLLECTION, to which the examples are also added. The token "
         f"of the server, if it needs one, is read from {TOKEN_VARIABLE}. Needs pip install -e '.[milvus]'.",
     )
-    output_dir: str = HfArg(default="output/classification", help="Folder for the classifier.")
+    output_dir: str = HfArg(default=OUTPUT_DIR, help="Folder for the classifier.")
     overwrite_output_dir: bool = HfArg(default=False, help="Write to output_dir even if it is not empty.")
     seed: int = HfArg(default=42, help="Random seed.")
     use_cpu: bool = HfArg(default=False, help="Do not use a GPU.")
@@ -109,22 +107,6 @@ class FitArguments:
                 raise ValueError("--teacher is asked about documents: also give documents by --unlabeled_name.")
         read_hierarchy(self.hierarchy)
         check_address(self.datastore)
-
-
-def check_address(address: str | None) -> None:
-    """Raise ValueError if the option ``--datastore`` is no address of a collection."""
-    if address is None:
-        return
-    if not addresses.is_address(address):
-        raise ValueError(f"--datastore {address}: write milvus://HOST:19530/COLLECTION.")
-    addresses.check_store_address(address)
-
-
-def connect(address: str, **new: Any) -> Store:
-    """Connect to a collection; ``new``: properties for creating it if it does not exist."""
-    return addresses.open_address(
-        address, token_variable=TOKEN_VARIABLE if TOKEN_VARIABLE in os.environ else None, **new
-    )
 
 
 def fit_classifier(data: LabeledArguments, arguments: FitArguments) -> dict[str, Any]:
@@ -215,13 +197,6 @@ def upload(datastore: Store, address: str) -> None:
     )
     collection.merge(datastore)
     print(f"The examples were also added to {address}, which has {len(collection):,} now.")
-
-
-def refuse_processes(command: str) -> None:
-    """Raise ValueError under ``accelerate launch``: only training runs in several processes."""
-    processes = os.environ.get("WORLD_SIZE", "1")
-    if processes != "1":
-        raise ValueError(f"docsplit {command} runs in one process, not in {processes}: leave out accelerate launch.")
 
 
 def main() -> dict[str, Any]:

@@ -9,12 +9,7 @@ from ...reading.copies import without_copies
 from ...reading.labeled_examples import load_labeled_examples
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...training.markdown import public_name
-
-DATASET_HELP = (
-    "A file, a folder, or a data set on the Hub. A file is .jsonl, .json, .csv, .tsv or .parquet; a folder has such "
-    "files named train and optionally validation and test, or a folder of .txt files or documents (PDF, Word, HTML, "
-    "mail and others) for each class. To try it: 'documentation', the documentation of installed packages, by package."
-)
+from .shared_options import DATASET_HELP
 
 
 @dataclass

@@ -11,8 +11,7 @@ from ...finetuning.evaluation import describe_parts
 from ...reading.source import kind_of
 from ...storage.inside_folder import write_file
 from .labeled_arguments import LabeledArguments
-
-READING_OPTIONS = ("text_column", "text_pair_column", "csv_separator", "encoding")  # of a file to classify
+from .shared_options import READING_OPTIONS
 
 
 def report_classifier(folder: str, data: LabeledArguments, splits: DatasetDict, metrics: dict[str, dict]) -> None:

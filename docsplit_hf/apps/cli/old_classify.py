@@ -5,19 +5,21 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from ...extras import options_of
 from ...training.command_line import run_script
-from . import audit, classify, fit, train
+from . import classify
+from .shared_options import OUTPUT_DIR
 
 OPTIONS = {
-    "fit": (fit.LabeledArguments, fit.FitArguments),
-    "train": (train.DataArguments, train.ModelArguments, train.RunArguments),
-    "audit": (audit.AuditArguments,),
-    "classify": (classify.PredictionArguments, classify.AnswerArguments),
+    "fit": ("LabeledArguments", "FitArguments"),
+    "train": ("DataArguments", "ModelArguments", "RunArguments"),
+    "audit": ("AuditArguments",),
+    "classify": ("PredictionArguments", "AnswerArguments"),
 }
-MAINS = {"fit": fit.main, "train": train.main, "audit": audit.main, "classify": classify.main}
 RENAMED = {
     "predict_top_k": "top_k",
     "predict_neighbors": "return_neighbors",
@@ -32,9 +34,19 @@ MAKING = {"dataset_name", "label_column", "unlabeled_name", "output_dir"}  # wha
 CHOICE = "no_training"  # the option that chose between today's fit and train
 
 
+def _module(command: str) -> ModuleType:
+    """The module of a command; those of the others import torch."""
+    return import_module(f".{command}", __package__)
+
+
+def option_types(command: str) -> list[type]:
+    """Return the dataclasses of the options of a command."""
+    return [getattr(_module(command), name) for name in OPTIONS[command]]
+
+
 def known_options(command: str) -> set[str]:
     """Return the names of the options of a command, with those that switch one off."""
-    names = {field.name for kind in OPTIONS[command] for field in fields(kind) if field.init}
+    names = {field.name for kind in option_types(command) for field in fields(kind) if field.init}
     return names | {f"no_{name}" for name in names}
 
 
@@ -59,7 +71,7 @@ def new_commands(words: Sequence[str]) -> list[list[str]]:
         usable = known_options(name) - (MAKING if is_next else set())
         own = {option: values for option, values in options.items() if option in usable}
         if is_next:
-            own["model_name_or_path"] = options.get("output_dir", [fit.FitArguments.output_dir])
+            own["model_name_or_path"] = options.get("output_dir", [OUTPUT_DIR])
         line = [name]
         for option, values in own.items():
             line += [f"--{option}", *values]
@@ -85,7 +97,7 @@ def main() -> dict[str, Any]:
     for name, *options in commands:
         if name == "train" or rank == "0":
             sys.argv = [f"docsplit {name}", *options]
-            figures |= MAINS[name]()
+            figures |= _module(name).main()
         os.environ.pop("WORLD_SIZE", None)  # after training, the first process goes on alone
     return figures
 

@@ -9,14 +9,17 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from ...encoding.checkpoints.checkpoint import DamagedCheckpointError
+from ...cores import use_threads
+from ...encoding.checkpoints.damaged import DamagedCheckpointError
 from ...extras import check_extra
+from ..pipelines import check_installation
 from .commands import positive_count
 
 if TYPE_CHECKING:
     from ..server.served_folders import ServedFolder
     from ..server.settings import ServerSettings
 
+_PRECISIONS = ("float32", "bfloat16", "int8")  # as in encoding/backends/precision.py, which imports torch
 HELP_OF_LIMITS = {
     "megabytes": "size of a request",
     "file_megabytes": "size of a request with uploaded files",
@@ -35,7 +38,6 @@ HELP_OF_LIMITS = {
 
 def make_parser() -> argparse.ArgumentParser:
     """Make the parser of ``docsplit serve``."""
-    from ...encoding.backends.precision import PRECISIONS
     from ..server.settings import ServerLimits, ServerSettings
 
     parser = argparse.ArgumentParser(
@@ -88,9 +90,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="with --reject: the option of a choice that means none of the labels, such as other",
     )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--precision", choices=PRECISIONS, help="int8 is faster, and needs the extra openvino")
+    speed.add_argument("--precision", choices=_PRECISIONS, help="int8 is faster, and needs the extra openvino")
     speed.add_argument(
-        "--threads", type=positive_count, default=None, help="threads of torch; by default, one for each core"
+        "--threads", type=positive_count, default=None, help="threads that read texts; by default, one for each core"
     )
     speed.add_argument(
         "--batch_tokens", type=positive_count, default=ServerSettings.batch_tokens, help="most tokens read together"
@@ -101,6 +103,7 @@ def make_parser() -> argparse.ArgumentParser:
         default=1000 * ServerSettings.wait_seconds,
         help="longest time to wait for further requests, while several clients are active",
     )
+    speed.add_argument("--trust", action="store_true", help="answer with an exported model that somebody else exported")
     others = parser.add_argument_group("others")
     others.add_argument("--log_texts", action="store_true", help="allow parts of texts in the log")
     others.add_argument(
@@ -138,19 +141,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _serve(args: argparse.Namespace) -> None:
     """Open the classifiers, and serve them."""
-    import torch
-
     from ..server.access import EDIT_TOKEN_VARIABLE, TOKEN_VARIABLE, Access, Tokens, check_exposure
     from ..server.run import serve_folders
-    from ..server.served_folders import Encoders, open_classifiers
+    from ..server.served_folders import open_classifiers
     from ..server.settings import ServerLimits, ServerSettings
+    from ..server.states import Encoders
 
     readers = Tokens.read(TOKEN_VARIABLE, args.token_file, "reader")
     editors = Tokens.read(EDIT_TOKEN_VARIABLE, args.edit_token_file, "editor")
     check_exposure(args.host, readers, args.open)
+    if editors:
+        check_installation("Editing classifiers")
+    exported = args.precision is None and not editors  # an exported model answers, and cannot be edited
+    encoders = Encoders(args.precision, exported, args.trust)
+    classifiers = open_classifiers(args.folders, encoders)
     if args.threads is not None:
-        torch.set_num_threads(args.threads)
-    classifiers = open_classifiers(args.folders, Encoders(args.precision))
+        use_threads(args.threads)
     settings = ServerSettings(
         limits=ServerLimits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(ServerLimits)}),
         batch_tokens=args.batch_tokens,
@@ -160,6 +166,7 @@ def _serve(args: argparse.Namespace) -> None:
         reject_label=args.reject_label,
         drift_seconds=args.drift_seconds,
         reload_seconds=args.reload_seconds,
+        threads=args.threads,
     )
     for classifier in classifiers.values():
         _check_answers(classifier, settings)

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import HfArgumentParser
-from transformers.hf_argparser import HfArg
-
 from ...classifier.sorted_files import MANIFEST
 from ...classifier.undo_sorting import undo_sorting
 from ...training.command_line import parse_arguments, run_script
 from .commands import with_option
+from .plain_parser import PlainParser, option
 
 SHOWN_FILES = 20
 
@@ -23,7 +21,7 @@ SHOWN_FILES = 20
 class UndoArguments:
     """The folder of sorted files."""
 
-    folder: str | None = HfArg(
+    folder: str | None = option(
         default=None,
         help=f"Required, also without the name of the option: the folder with {MANIFEST}, the --predict_output of "
         "docsplit classify. The original files are not touched.",
@@ -32,7 +30,7 @@ class UndoArguments:
 
 def main() -> dict[str, Any]:
     """Undo a sorting; return the figures for ``--json``."""
-    parser = HfArgumentParser((UndoArguments,), description=__doc__.split("\n")[0])
+    parser = PlainParser((UndoArguments,), description=__doc__.split("\n")[0])
     (arguments,) = parse_arguments(parser, with_option("folder", sys.argv[1:]))
     if arguments.folder is None:
         parser.error("a folder must be given: the one into which docsplit classify has sorted files")

@@ -12,13 +12,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from ...arrays.passages import Predictions
 from ...arrays.row_table import several_passages, take_passages
 from ...classifier.call_options import CallOptions
+from ...cores import thread_count, use_threads
 from ...encoding.chunking import token_counts
-from ...encoding.classifier_embedder import ClassifierEmbedder
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import unlogged
 from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
@@ -26,7 +25,9 @@ from .jobs import Job, ReadTexts, TextSlice, Waiting, estimated_tokens, is_whole
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
-    from .served_folders import State
+    from ...encoding.classifier_embedder import ClassifierEmbedder
+    from ...encoding.exported.embedder import ExportedEmbedder
+    from .states import State
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class Batcher:
     """Reads the texts of all requests: those that come together are read together.
 
     Workers tokenize texts, one at a time, run encoders and predict, so that texts are tokenized while others are
-    computed. There is a worker for each thread of torch. Two batches on one core each take less time than one after the
+    computed. There is a worker for each thread. Two batches on one core each take less time than one after the
     other on two cores, since a small encoder gains little from a second core; a job that comes alone gets all cores.
     Each job keeps the state that it began with, so an edit meanwhile does not change its answers.
 
@@ -50,7 +51,7 @@ class Batcher:
         self._settings = settings
         self._limits = settings.limits
         self._turn_tokens = max(settings.batch_tokens // TURNS_PER_BATCH, 1)
-        self._workers = torch.get_num_threads()
+        self._workers = settings.threads or thread_count()
         self._busy_workers = 0
         self._changed = threading.Condition()
         self._tokenizing = threading.Lock()  # a tokenizer that cuts texts is changed, and used by one thread at a time
@@ -152,7 +153,7 @@ class Batcher:
         """An estimate of the tokens that are read of some texts."""
         embedder = state.pipe.embedder.with_options(**reading_options(options))
         is_paired = any(pair is not None for pair in part.pairs)
-        most = embedder.most_tokens(is_paired) if isinstance(embedder, ClassifierEmbedder) else None
+        most = embedder.most_tokens(is_paired) if embedder.is_local else None
         estimates = [estimated_tokens(text) for text in joined_texts(part.texts, part.pairs)]
         return sum(estimates) if most is None else sum(min(estimate, most) for estimate in estimates)
 
@@ -202,8 +203,8 @@ class Batcher:
         embedder = first.state.pipe.embedder.with_options(**reading_options(first.options))
         texts = [text for job in jobs for text in job.texts]
         pairs = [pair for job in jobs for pair in job.pairs]
-        with unlogged(), first.state.pipe.device_placement():
-            if not isinstance(embedder, ClassifierEmbedder):  # behind an endpoint
+        with unlogged(), first.state.on_device():
+            if not embedder.is_local:  # behind an endpoint
                 embedded = embedder.embed(texts, pairs)
                 for job in jobs:
                     job.read_tokens = job.tokens
@@ -220,7 +221,7 @@ class Batcher:
             _answer(jobs, embedded)
         return sum(job.read_tokens for job in jobs) - read_before
 
-    def _read_turn(self, job: Job, embedder: ClassifierEmbedder) -> Predictions | None:
+    def _read_turn(self, job: Job, embedder: ClassifierEmbedder | ExportedEmbedder) -> Predictions | None:
         """Read the next part of a long job; return its predictions after the last one."""
         with self._tokenizing:
             if job.embedded is None:
@@ -248,7 +249,7 @@ class Batcher:
             is_alone = len(jobs) == 1 and not (self._busy_workers or self._waiting)
             self._busy_workers += 1
             self._last_batch_jobs = len(jobs)
-        torch.set_num_threads(self._workers if is_alone else 1)  # of this thread alone
+        use_threads(self._workers if is_alone else 1)  # of this thread alone
         return jobs
 
     def _take_jobs(self) -> list[Job]:

@@ -13,7 +13,8 @@ from ...reading.text_warnings import unlogged
 from ...storage.atomic_replacement import save_lock
 from .edit_log import LOG_NAME, Edit, EditContent, EditLog, LoggedExample
 from .errors import CONFLICT, UNAVAILABLE, Refused, unprocessable
-from .served_folders import ServedFolder, State, copied, version_on_disk, weights_on_disk
+from .served_folders import ServedFolder
+from .states import PipelineState, State, copied, version_on_disk, weights_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -140,7 +141,7 @@ class Editor:
             with save_lock(folder):
                 self._refuse_if_replaced(before)
                 (pipe.datastore if has_same_calibration else pipe).save_pretrained(folder)
-                return State(pipe, version_on_disk(folder), weights_on_disk(folder))
+                return PipelineState(pipe, version_on_disk(folder), before.precision, weights_on_disk(folder))
         except SafetensorError as error:  # what safetensors raises when the disk is full
             raise OSError(f"{folder} cannot be written: {error}") from error
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...arrays.passages import Predictions
 from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
+from ...encoding.chunk_outputs import EmbeddedChunks
 from ...encoding.chunking import Chunk
-from ...encoding.classifier_embedder import EmbeddedChunks
 
 if TYPE_CHECKING:
-    from ...classifier.pipeline import PredictedTexts
-    from .served_folders import State
+    from ...classifier.answering import PredictedTexts
+    from .states import State
 
 BYTES_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
 SLICE_TEXTS = 64  # texts of a request that wait together; others' requests are read between them

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ...reading.text_warnings import unlogged
+from .states import PipelineState
 
 if TYPE_CHECKING:
     from ...fitting.drift.report import Change, DriftReport
@@ -108,12 +109,15 @@ class RecentTexts:
     def measure(self, classifier: ServedFolder, metrics: Metrics, reject: float) -> None:
         """Measure the drift of the texts, if there are enough and some are new."""
         texts = list(self._texts)
-        if not self._new or len(texts) < FEWEST_DRIFT_TEXTS or classifier.state.datastore.fitted is None:
+        state = classifier.state
+        if not isinstance(state, PipelineState):  # an exported classifier answers, and measures nothing
+            return
+        if not self._new or len(texts) < FEWEST_DRIFT_TEXTS or state.datastore.fitted is None:
             return
         self._new = 0
         try:
             with unlogged():
-                report = classifier.state.pipe.measure_drift(texts, reject=reject)
+                report = state.pipe.measure_drift(texts, reject=reject)
         except ValueError as error:
             logger.warning("The drift of %s is unknown: %s", classifier.name, classifier.without_paths(str(error)))
             return

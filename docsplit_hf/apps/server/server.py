@@ -17,8 +17,9 @@ from .decisions import Labels, LabelScores
 from .editing import Editor
 from .errors import NOT_FOUND, Refused, unprocessable
 from .metrics import Metrics, RecentTexts
-from .served_folders import ServedFolder, State
+from .served_folders import ServedFolder
 from .settings import ServerSettings
+from .states import State
 from .streams import wait_while_connected
 
 # Names that clients send without having been given one: the first classifier answers.

@@ -52,6 +52,7 @@ class ServerSettings:
         reject_label: The option of a choice that means "none of the labels".
         drift_seconds: The time between measurements of drift; 0: none.
         reload_seconds: The time between checks whether a folder was replaced; 0: none.
+        threads: The threads that read texts. None: as many as torch uses, or one for each core.
     """
 
     limits: ServerLimits = ServerLimits()
@@ -62,3 +63,4 @@ class ServerSettings:
     reject_label: str | None = None
     drift_seconds: float = 300.0
     reload_seconds: float = 1.0
+    threads: int | None = None

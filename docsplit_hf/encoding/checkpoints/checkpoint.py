@@ -37,6 +37,7 @@ from .checked_files import (
     errors_name_config,
     refuse_own_code,
 )
+from .damaged import DamagedCheckpointError
 from .sentence_transformers_files import checkpoint_settings, read_json
 
 DEFAULT_CHECKPOINT = "docsplit-small-en"
@@ -202,10 +203,6 @@ class AutoModelWithoutHead(AutoModel):
         if has_default_dtype and model.dtype == torch.float16 and not torch.accelerator.is_available():
             model.float()
         return model
-
-
-class DamagedCheckpointError(Exception):
-    """A checkpoint has damaged files. Not a ``ValueError``, after which ``pipeline`` would try its other classes."""
 
 
 def _checked_config(name: str, hub_arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 FOLDER = "exported"  # within the folder of a classifier
 GRAPH = "model.onnx"
 DESCRIPTION = "exported.json"
-VERSION = 1
+VERSION = 2
 PRECISIONS = ("float32", "int8")
 TRUSTED = "trusted_exports"  # a folder with a file for each graph that this user exported, named by its checksum
 
@@ -33,6 +33,8 @@ class ExportedModel:
         pad_token_id: The token that fills shorter rows.
         unk_token_id: The token of unknown words, or None.
         saved_with: The SHA-256 by name of the files of weights and tokenizer that were exported.
+        texts_sha256: Of the file with ids, texts and labels of the datastore.
+        texts_of: The SHA-256 by role of the files of the datastore whose content this is.
     """
 
     sha256: str
@@ -48,6 +50,8 @@ class ExportedModel:
     pad_token_id: int
     unk_token_id: int | None
     saved_with: dict[str, str]
+    texts_sha256: str
+    texts_of: dict[str, str]
     version: int = VERSION
 
     def write(self, folder: Path) -> None:

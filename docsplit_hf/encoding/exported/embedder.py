@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Self
 
 import numpy as np
 
@@ -16,17 +18,15 @@ from ...cores import core_count
 from ...extras import install_line
 from ...reading.files.finding import refuse_mistyped_path
 from ...reading.text_warnings import unlogged, warn_of_unfamiliar_texts
-from ...reading.tokenization import check_texts
 from ...storage.classifier_folder import CONFIG
 from ...storage.classifier_folder import FOLDER as DATASTORE
 from ...storage.manifest import read_manifest
+from ..checked_texts import checked_texts_and_pairs
 from ..chunk_outputs import EmbeddedChunks
-from ..chunking import ChunkSettings, probe_length, read_chunks
+from ..chunking import Chunk, ChunkSettings, most_tokens, probe_length, read_chunks_of
+from ..embedding_options import EmbeddingOptions
 from .description import FOLDER, GRAPH, TRUSTED, ExportedModel
 from .tokenizer import FileTokenizer
-
-if TYPE_CHECKING:
-    from ..chunking import Chunk
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +59,8 @@ class ExportedEmbedder:
         ValueError: If its graph was changed, or exported by somebody else.
     """
 
+    is_local = True
+
     def __init__(self, folder: Path, trust: bool = False) -> None:
         graph = folder / FOLDER / GRAPH
         if not graph.is_file():
@@ -83,22 +85,74 @@ class ExportedEmbedder:
         options.intra_op_num_threads = core_count()
         options.inter_op_num_threads = 1
         self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        self.options = EmbeddingOptions()
         self._tokenizer = FileTokenizer(folder / "tokenizer.json", self.described.unk_token_id)
 
+    @property
+    def max_length(self) -> int:
+        """The longest input in tokens: the option, or what was exported."""
+        return self.options.max_length or self.described.max_length
+
+    @property
+    def long_documents(self) -> str:
+        """The strategy for long texts: the option, or what was exported."""
+        return self.options.long_documents or self.described.long_documents
+
+    def with_options(self, **changes: Any) -> Self:
+        """A copy with other values of some ``EmbeddingOptions``, which shares the model.
+
+        Raises:
+            ValueError: If ``bf16`` is asked for: the precision was chosen when the model was exported.
+        """
+        other = copy.copy(self)
+        other.options = replace(self.options, **changes)
+        if other.options.bf16:
+            raise ValueError(f"bf16 is for torch, and this model was exported in {self.described.precision}.")
+        return other
+
     def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
-        """Compute logits and retrieval embeddings of N texts, in order.
+        """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text.
 
         Raises:
             TypeError: If a text is no string.
-            ValueError: If a text has a second one.
+            ValueError: If options do not fit together.
         """
-        if any(pair is not None for pair in text_pairs or ()):
-            raise ValueError("An exported classifier reads single texts: use pipeline('docsplit-knn') for pairs.")
-        check_texts(texts)
-        texts = list(texts)
-        warn_of_unfamiliar_texts(texts, self._tokenizer)
-        described = self.described
-        return self._embed(texts, described.max_length, described.long_documents, described.passage_length)
+        checked, pairs = self._checked(texts, text_pairs)
+        return self.embed_chunks_of(checked, pairs, self._chunks(checked, pairs))
+
+    def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Iterator[Chunk]:
+        """Tokenize texts or pairs and cut them into chunks little by little, for the methods below."""
+        return self._chunks(*self._checked(texts, text_pairs))
+
+    def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
+        """Embed all chunks of checked texts, and combine those of each text."""
+        embedded = self.nothing_embedded(len(texts))
+        chunks = list(chunks)
+        if chunks:
+            self.embed_part(texts, pairs, chunks, embedded)
+        return embedded.all()
+
+    def nothing_embedded(self, texts: int) -> EmbeddedChunks:
+        """Collect the outputs of ``embed_part`` for this number of texts."""
+        return EmbeddedChunks(texts, self.described.dimension, self.described.num_labels, self.long_documents)
+
+    def embed_part(
+        self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk], embedded: EmbeddedChunks
+    ) -> None:
+        """Embed some of the chunks of checked texts, and add the outputs to ``embedded``."""
+        chunks = list(chunks)
+        embeddings = np.empty((len(chunks), self.described.dimension), dtype=np.float32)
+        logits = np.empty((len(chunks), self.described.num_labels), dtype=np.float32)
+        for batch in _batches([len(chunk.input_ids) for chunk in chunks], self.options.batch_size):
+            inputs = self._inputs([chunks[number] for number in batch])
+            embeddings[batch], *of_head = self._session.run(None, inputs)
+            if of_head:
+                logits[batch] = of_head[0]
+        embedded.add(chunks, embeddings, logits)
+
+    def most_tokens(self, is_paired: bool) -> int | None:
+        """The most tokens that are read of a text; None: all of them."""
+        return most_tokens(self.long_documents, self.max_length, self.options.max_passages, is_paired)
 
     def tokens_of(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of texts, special tokens included."""
@@ -107,29 +161,32 @@ class ExportedEmbedder:
     def probe(self) -> np.ndarray:
         """Embed three fixed texts, float32 ``(3, R)``, by which a datastore recognizes the encoder."""
         longest = probe_length(self._tokenizer, self.described.prompt)
+        embedder = self.with_options(max_length=longest, long_documents="first")
         with unlogged():
-            return self._embed(list(PROBE_TEXTS), longest, "first", None).retrieval_embeddings
+            return embedder.embed(PROBE_TEXTS).retrieval_embeddings
 
-    def _settings(self, max_length: int) -> ChunkSettings:
+    def _checked(
+        self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
+    ) -> tuple[list[str], list[str | None]]:
+        """Check texts and pairs."""
+        checked, pairs = checked_texts_and_pairs(texts, text_pairs)
+        warn_of_unfamiliar_texts(checked, self._tokenizer)
+        return checked, pairs
+
+    def _chunks(self, texts: list[str], pairs: list[str | None]) -> Iterator[Chunk]:
+        """The chunks of texts, or of pairs of texts."""
         described = self.described
-        return ChunkSettings.of(self._tokenizer, max_length, described.prompt, described.include_prompt)
-
-    def _embed(self, texts: list[str], max_length: int, long_documents: str, passage_length: int | None) -> Predictions:
-        """Embed texts with these settings for long ones."""
-        if passage_length is not None:
-            passage_length = min(passage_length, max_length)
-        chunks = list(read_chunks(texts, self._settings(max_length), long_documents, passage_length))
-        embeddings = np.empty((len(chunks), self.described.dimension), dtype=np.float32)
-        logits = np.empty((len(chunks), self.described.num_labels), dtype=np.float32)
-        for batch in _batches([len(chunk.input_ids) for chunk in chunks]):
-            inputs = self._inputs([chunks[number] for number in batch])
-            embeddings[batch], *of_head = self._session.run(None, inputs)
-            if of_head:
-                logits[batch] = of_head[0]
-        embedded = EmbeddedChunks(len(texts), self.described.dimension, self.described.num_labels, long_documents)
-        if chunks:
-            embedded.add(chunks, embeddings, logits)
-        return embedded.all()
+        if self.max_length > described.max_length:
+            raise ValueError(f"max_length={self.max_length} is more than the {described.max_length} of the export.")
+        settings = ChunkSettings.of(
+            self._tokenizer,
+            self.max_length,
+            prompt=described.prompt,
+            include_prompt=described.include_prompt,
+            is_paired=any(pair is not None for pair in pairs),
+        )
+        strategy = self.long_documents
+        return read_chunks_of(texts, pairs, settings, strategy, described.passage_length, self.options.max_passages)
 
     def _inputs(self, batch: Sequence[Chunk]) -> dict[str, np.ndarray]:
         """The inputs of the graph, int64 ``(B, L)`` each, padded on the right."""
@@ -142,14 +199,18 @@ class ExportedEmbedder:
             "attention_mask": mask.astype(np.int64),
             "token_type_ids": np.zeros(mask.shape, dtype=np.int64),
         }
+        for row, chunk in enumerate(batch):
+            if chunk.token_type_ids is not None:
+                values["token_type_ids"][row, : len(chunk.input_ids)] = chunk.token_type_ids
         return {name: values[name] for name in self.described.inputs}
 
 
-def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Batch numbers of chunks, shortest first, each batch of at most ``TOKENS_AT_ONCE`` tokens with padding."""
+def _batches(lengths: Sequence[int], most: int | None) -> list[list[int]]:
+    """Batch numbers of chunks, shortest first, each batch of at most ``TOKENS_AT_ONCE`` tokens and ``most`` chunks."""
     batches: list[list[int]] = []
     for number in np.argsort(lengths, kind="stable").tolist():
-        if batches and (len(batches[-1]) + 1) * lengths[number] <= TOKENS_AT_ONCE:
+        count = len(batches[-1]) + 1 if batches else 0
+        if batches and count * lengths[number] <= TOKENS_AT_ONCE and (most is None or count <= most):
             batches[-1].append(number)
         else:
             batches.append([number])

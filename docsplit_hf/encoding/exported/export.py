@@ -18,7 +18,9 @@ from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_file
 from ...extras import check_extra
 from ...reading.characters import replace_lone_surrogates
+from ...storage.datastore_files import load_snapshot
 from ...storage.inside_folder import refuse_links
+from ...storage.texts_in_arrays import TEXT_ARRAYS, source_of_texts, write_texts
 from ..backends.openvino.export import input_names
 from .description import DESCRIPTION, FOLDER, GRAPH, PRECISIONS, ExportedModel
 from .embedder import ExportedEmbedder, encoder_files, trusted_exports
@@ -54,7 +56,7 @@ class _Graph(nn.Module):
 
 
 def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precision: str = "float32") -> Path:
-    """Write a classifier's model as a graph of ONNX beside the classifier, and trust it on this machine.
+    """Write a classifier's model as a graph of ONNX, and its texts as arrays, and trust the graph on this machine.
 
     Args:
         embedder: The embedder of the classifier, ``pipe.embedder``.
@@ -83,6 +85,8 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
         made = Path(name, FOLDER)
         made.mkdir()
         _write_graph(embedder, names, settings, made / GRAPH, precision)
+        texts_of = source_of_texts(Path(folder))
+        write_texts(made / TEXT_ARRAYS, load_snapshot(folder, None, None, memory_map=True))
         described = ExportedModel(
             sha256=sha256_of_file(made / GRAPH),
             precision=precision,
@@ -97,6 +101,8 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
             pad_token_id=embedder.tokenizer.pad_token_id or 0,
             unk_token_id=embedder.tokenizer.unk_token_id,
             saved_with=encoder_files(Path(folder)),
+            texts_sha256=sha256_of_file(made / TEXT_ARRAYS),
+            texts_of=texts_of,
         )
         described.write(made)
         shutil.rmtree(target, ignore_errors=True)

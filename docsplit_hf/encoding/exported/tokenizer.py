@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Tokenized(NamedTuple):
-    """Encodings of texts; ``["input_ids"]`` as in transformers."""
+    """Encodings of texts; ``["input_ids"]`` and ``get("token_type_ids")`` as in transformers."""
 
     encodings: list[Encoding]
     is_single: bool
@@ -23,9 +23,13 @@ class Tokenized(NamedTuple):
         rows = [encoding.ids for encoding in self.encodings]
         return rows[0] if self.is_single else rows
 
+    def get(self, name: str, default: Any) -> Any:
+        """The number of each token's text, in pairs of texts."""
+        return [encoding.type_ids for encoding in self.encodings] if name == "token_type_ids" else default
+
 
 class FileTokenizer:
-    """The tokenizer in a file, without truncation and padding, for single texts."""
+    """The tokenizer in a file, without padding. It is used by one thread at a time, as it is changed to cut pairs."""
 
     is_fast = True
     is_bare_backend = True
@@ -39,11 +43,24 @@ class FileTokenizer:
         self.backend_tokenizer.no_truncation()
         self.backend_tokenizer.no_padding()
 
-    def __call__(self, texts: str | Sequence[str], add_special_tokens: bool = True, **_: Any) -> Tokenized:
-        """Tokenize a text, or texts; other options of transformers have no effect here."""
+    def __call__(
+        self,
+        texts: str | Sequence[str],
+        text_pairs: str | Sequence[str] | None = None,
+        add_special_tokens: bool = True,
+        truncation: bool = False,
+        max_length: int | None = None,
+        **_: Any,
+    ) -> Tokenized:
+        """Tokenize texts, or pairs of texts; other options of transformers have no effect here."""
         is_single = isinstance(texts, str)
-        given = [texts] if is_single else list(texts)
+        given: list[Any] = [texts] if is_single else list(texts)
+        if text_pairs is not None:
+            given = list(zip(given, [text_pairs] if is_single else text_pairs, strict=True))
+        if truncation and max_length is not None:
+            self.backend_tokenizer.enable_truncation(max_length)
         encodings = self.backend_tokenizer.encode_batch(given, add_special_tokens=add_special_tokens)
+        self.backend_tokenizer.no_truncation()
         return Tokenized(encodings, is_single)
 
     @property

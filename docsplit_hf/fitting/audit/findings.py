@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.special import softmax
 
 from ...arrays.duplicates import EQUAL_DISTANCE, number_texts
 from ...reading.inputs import joined_texts
 from ...reading.shingles import MAX_SHINGLES, Shingles, shingles_of
 from ...reading.words import number_words
 from ..ensemble.corpus import nearest_rows
+from ..logistic_functions import softmax
 from .report import ConfusedLabels
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ...reading.inputs import joined_texts
 from ...reading.words import number_words
 from .schema import UNIT_COMPONENTS, Array, Range
 from .style import style_of_texts
-from .tfidf import FEW_TEXTS, fit_words, times_transposed
+from .tfidf import FEW_TEXTS, WordRows, fit_words, times_transposed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,13 +58,13 @@ class DocumentVectors(NamedTuple):
     # (D + r, D + r); it divides by the root of 3e-12 at least.
     whitening: Annotated[np.ndarray, Array(("vector", "vector"), Range(-1e6, 1e6))]
 
-    def of_words(self, words: sp.csr_matrix | None, count: int) -> np.ndarray:
+    def of_words(self, words: sp.csr_matrix | WordRows | None, count: int) -> np.ndarray:
         """Project the words of ``count`` texts, TF-IDF ``(N, V)``, to ``(N, r)``, of norm 1; 0 without words."""
         if words is None or not len(self.components):
             return np.zeros((count, len(self.components)), np.float32)
         return unit(times_transposed(words, self.components))
 
-    def join(self, embeddings: np.ndarray, words: sp.csr_matrix | None) -> np.ndarray:
+    def join(self, embeddings: np.ndarray, words: sp.csr_matrix | WordRows | None) -> np.ndarray:
         """Join centered embeddings and words with equal weight to float32 ``(N, D + r)`` of norm 1."""
         centered = unit(embeddings.astype(np.float32, copy=False) - self.mean)
         return unit(np.hstack([centered, self.of_words(words, len(embeddings))]))

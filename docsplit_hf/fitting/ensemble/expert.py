@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_softmax
+
+from ..logistic_functions import expit, log_softmax
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from .corpus import Corpus
     from .schema import Array
+    from .tfidf import WordRows
 
 
 class Guess(NamedTuple):
@@ -92,7 +94,7 @@ class Features(NamedTuple):
 
     vectors: np.ndarray  # (N, D), of norm 1
     whitened: np.ndarray  # (N, D)
-    words: sp.csr_matrix | None  # TF-IDF (N, V)
+    words: sp.csr_matrix | WordRows | None  # TF-IDF (N, V)
     style: np.ndarray | None  # (N, S): how the texts are written; None if no expert reads it
     neighbor_label_proportions: np.ndarray  # (N, C): label proportions in the votes of the nearest neighbors
     head_logits: np.ndarray | None  # (N, C), of a trained classification head
@@ -164,7 +166,7 @@ class Expert:
         return {} if self.uses_head and has_head else self.arrays
 
     def word_contributions(
-        self, learned: Mapping[str, np.ndarray], weight: float, words: sp.csr_matrix, label: int, against: int | None
+        self, learned: Mapping[str, np.ndarray], weight: float, words: WordRows, label: int, against: int | None
     ) -> np.ndarray | None:
         """Contribution of each word of one text ``(1, V)`` to the weighted logit of a label, less that of ``against``.
 

@@ -78,11 +78,12 @@ def _top_words(scored: Scores, ensemble: Ensemble, row: int, column: int, agains
     contributions = _word_contributions(scored, ensemble, row, column, against)
     if contributions is None:
         return []
-    indices = scored.words[[row]].indices
+    indices = scored.words.row(row).indices
     best = np.argsort(-contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
-    terms = ensemble.vectorizer.get_feature_names_out()
     return [
-        WordWeight(word=str(terms[indices[i]]), weight=float(contributions[i])) for i in best if contributions[i] > 0
+        WordWeight(word=ensemble.terms[indices[i]], weight=float(contributions[i]))
+        for i in best
+        if contributions[i] > 0
     ]
 
 
@@ -92,7 +93,7 @@ def _word_contributions(
     """Contribution of each word of a text, by the first expert with scores that are sums over words; None without."""
     if scored.words is None:
         return None
-    words = scored.words[[row]]
+    words = scored.words.row(row)
     for name, weight in ensemble.weights.items():
         learned = ensemble.learned.by_expert[name]
         contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
@@ -119,8 +120,8 @@ def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, tex
         contributions = _contributions_of_all(scored, ensemble, row, column, against, equal)
     if not contributions.any():
         return None
-    vocabulary = ensemble.vectorizer.vocabulary_
-    contribution_of = dict(zip(scored.words[[row]].indices.tolist(), contributions.tolist(), strict=True))
+    vocabulary = ensemble.tfidf.columns
+    contribution_of = dict(zip(scored.words.row(row).indices.tolist(), contributions.tolist(), strict=True))
     counts = [Counter(words_of(text[place.start : place.end])) for place in origin.places]
     totals: Counter[str] = Counter()
     for count in counts:
@@ -141,7 +142,7 @@ def _contributions_of_all(
     weights: Mapping[str, float],
 ) -> np.ndarray:
     """Contribution of each word of a text by all experts with scores that are sums over words."""
-    words = scored.words[[row]]
+    words = scored.words.row(row)
     total = np.zeros(len(words.indices))
     for name, weight in weights.items():
         learned = ensemble.learned.by_expert[name]

@@ -32,12 +32,9 @@ from .style import STYLE_NUMBERS, style_of_texts
 from .teacher_expert import ANSWERS as TEACHER_ANSWERS
 from .teacher_expert import SETTING as TEACHER_SETTING
 from .teacher_expert import TeacherSetting
-from .tfidf import restore_vectorizer
+from .tfidf import Tfidf, WordRows
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
     from ...arrays.store import View
 
 SUGGESTED_SETTING = "suggested"  # setting of the fitted state with the ids of suggested documents
@@ -70,13 +67,13 @@ class Ensemble:
         return list(self.weights)
 
     @cached_property
-    def vectorizer(self) -> TfidfVectorizer | None:
+    def tfidf(self) -> Tfidf | None:
         """TF-IDF of words; None if the texts of the corpus have none."""
-        return restore_vectorizer(self.terms, self.idf)
+        return Tfidf(self.terms, self.idf) if self.terms else None
 
-    def word_features(self, texts: list[str]) -> sp.csr_matrix | None:
+    def word_features(self, texts: list[str]) -> WordRows | None:
         """Words of texts, TF-IDF ``(N, V)``."""
-        return None if self.vectorizer is None else self.vectorizer.transform(texts)
+        return None if self.tfidf is None else self.tfidf.transform(texts)
 
     def style_features(self, texts: list[str]) -> np.ndarray | None:
         """How texts are written, ``(N, S)``; None if no expert reads it."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...arrays.snapshot import Snapshot
     from .fit import Ensemble
     from .problem import Problem
+    from .tfidf import WordRows
 
 
 FOLDS = 5
@@ -235,7 +236,7 @@ def scores_of_held_out(ensemble: Ensemble, problem: Problem) -> HeldOutScores:
     words = ensemble.word_features(texts_in(snapshot.rows))
     word_regression = None
     if words is not None:
-        regression = _word_regression(ensemble.learned.by_expert, words, one_hot(snapshot.labels, columns))
+        regression = _word_regression(ensemble.learned.by_expert, words.to_csr(), one_hot(snapshot.labels, columns))
         word_regression = _word_probabilities(scored.words, regression, ensemble.multi_label)
     return HeldOutScores(
         scores=scored.logits,
@@ -261,7 +262,7 @@ def _word_regression(
     return fit_vocabulary(words, targets)
 
 
-def _word_probabilities(words: sp.csr_matrix, regression: np.ndarray, multi_label: bool) -> np.ndarray:
+def _word_probabilities(words: sp.csr_matrix | WordRows, regression: np.ndarray, multi_label: bool) -> np.ndarray:
     return probabilities_of_log_odds(vocabulary_scores(words, regression), multi_label)
 
 

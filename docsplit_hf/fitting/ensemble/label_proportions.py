@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+
+from ..logistic_functions import log_softmax, softmax
 
 MAX_DRAWS = 50  # bootstrap draws
 MIN_DRAWS = 10

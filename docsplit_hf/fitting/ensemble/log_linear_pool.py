@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
+
+from ..logistic_functions import expit, log_softmax, softmax
 
 ClassProportions = Literal["estimated", "uniform"] | Mapping[str, float]
 # Examples are balanced if the median count of a label is at least this fraction of the largest: removed copies may
@@ -102,6 +103,7 @@ def fit_weights(
     importance weights ``(n, 1)`` of the examples. The logits must be divided by ``spread_of_scores``.
     """
     from scipy.optimize import minimize
+    from scipy.special import log_expit
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         weights = parameters[:-1]

@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+
+from ..logistic_functions import expit
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

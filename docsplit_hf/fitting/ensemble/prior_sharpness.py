@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
 
+from ..logistic_functions import log_softmax
 from .log_linear_pool import LARGEST_SHARPNESS, LEAST_SHARPNESS
 
 COEFFICIENTS = Path(__file__).with_name("prior_sharpness.json")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ...arrays.passages import Passages
     from ...arrays.store import View
+    from .tfidf import WordRows
 
 
 class PreparedExperts(NamedTuple):
@@ -63,7 +64,7 @@ class Scores:
     probabilities: np.ndarray  # (N, L), over all labels of the datastore
     logits: np.ndarray  # (E, N, C), unweighted, over the labels that were fitted
     weights: np.ndarray  # (E,): of the logits
-    words: sp.csr_matrix | None  # TF-IDF (N, V)
+    words: sp.csr_matrix | WordRows | None  # TF-IDF (N, V)
     style: np.ndarray | None  # (N, S): how the texts are written; None if no expert reads it
     columns: np.ndarray  # (C,): numbers of the fitted labels among all labels
     vectors: np.ndarray  # (N, D + r)
@@ -120,7 +121,7 @@ def score_texts(
 def score_features(
     experts: PreparedExperts,
     embeddings: np.ndarray,
-    words: sp.csr_matrix | None,
+    words: sp.csr_matrix | WordRows | None,
     style: np.ndarray | None,
     head_logits: np.ndarray | None,
     passages: Passages | None = None,

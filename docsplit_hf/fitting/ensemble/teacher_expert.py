@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
-from scipy.special import log_softmax
 
 from ...arrays.snapshot import Snapshot
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
+from ..logistic_functions import log_softmax
 from .corpus import Corpus, texts_in
 from .expert import Expert, Features, TrainingData
 from .schema import REGRESSION_WEIGHTS, Array

@@ -7,7 +7,9 @@ spaces into single characters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,7 +17,6 @@ from ...reading.words import NumberedWords, words_of
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-    from sklearn.feature_extraction.text import TfidfVectorizer
 
 MAX_TERMS = 30_000
 FEW_TEXTS = 200  # with fewer, rare and frequent words are kept, and vectors have no dimensions from words
@@ -50,23 +51,72 @@ def _are_terms(holders: np.ndarray, texts: int) -> np.ndarray:
     return holders > 0 if texts < FEW_TEXTS else (holders >= 2) & (holders <= texts / 2)
 
 
-def restore_vectorizer(terms: Sequence[str], idf: np.ndarray) -> TfidfVectorizer | None:
-    """Restore the vectorizer of ``fit_words`` from its terms and their ``idf_``; None without terms."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+class WordRows(NamedTuple):
+    """TF-IDF ``(N, V)`` of texts to answer, with the attributes of a ``csr_matrix``, but without scipy."""
 
-    if not terms:
-        return None
-    vectorizer = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, vocabulary=list(terms))
-    vectorizer.idf_ = idf
-    return vectorizer
+    data: np.ndarray  # float32, the numbers of one text after those of another
+    indices: np.ndarray  # int64: the column of each, ascending in a text
+    indptr: np.ndarray  # int64 (N + 1,): where the numbers of each text begin
+    shape: tuple[int, int]
+
+    def row(self, number: int) -> WordRows:
+        """One text."""
+        own = slice(self.indptr[number], self.indptr[number + 1])
+        ends = np.array([0, own.stop - own.start])
+        return WordRows(self.data[own], self.indices[own], ends, (1, self.shape[1]))
+
+    def to_csr(self) -> sp.csr_matrix:
+        """As a matrix of scipy, for fits."""
+        import scipy.sparse as sp
+
+        return sp.csr_matrix((self.data, self.indices, self.indptr), self.shape)
+
+    def times_transposed(self, matrix: np.ndarray) -> np.ndarray:
+        """Multiply with the transpose of a matrix ``(r, V)``: ``(N, r)``."""
+        present, places = np.unique(self.indices, return_inverse=True)
+        columns = np.ascontiguousarray(matrix[:, present].T)
+        products = np.zeros((self.shape[0], len(matrix)), np.result_type(self.data, matrix))
+        for number, (start, end) in enumerate(zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True)):
+            products[number] = self.data[start:end] @ columns[places[start:end]]
+        return products
 
 
-def times_transposed(words: sp.csr_matrix, matrix: np.ndarray) -> np.ndarray:
+@dataclass(frozen=True, eq=False)
+class Tfidf:
+    """TF-IDF with the terms of ``fit_words`` and their ``idf``: that of scikit-learn, which takes seconds to import."""
+
+    terms: Sequence[str]
+    idf: np.ndarray  # (V,)
+
+    @cached_property
+    def columns(self) -> dict[str, int]:
+        """The column of each term."""
+        return {term: column for column, term in enumerate(self.terms)}
+
+    def transform(self, texts: Sequence[str]) -> WordRows:
+        """TF-IDF of texts; rows have norm 1, or are 0."""
+        found = []
+        for text in texts:
+            columns = [self.columns[word] for word in words_of(text) if word in self.columns]
+            found.append(np.unique(np.array(columns, np.int64), return_counts=True))
+        indptr = np.cumsum([0, *(len(indices) for indices, _ in found)])
+        indices = np.concatenate([np.zeros(0, np.int64), *(indices for indices, _ in found)])
+        counts = np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in found)])
+        data = (np.log(counts.astype(np.float32)) + 1) * self.idf[indices].astype(np.float32, copy=False)
+        text_of = np.repeat(np.arange(len(found)), np.diff(indptr))
+        norms = np.sqrt(np.bincount(text_of, np.square(data), len(found)))
+        data = (data / norms[text_of]).astype(np.float32)
+        return WordRows(data, indices, indptr, (len(found), len(self.terms)))
+
+
+def times_transposed(words: sp.csr_matrix | WordRows, matrix: np.ndarray) -> np.ndarray:
     """Multiply ``words @ matrix.T``, of TF-IDF ``(N, V)`` and a matrix ``(r, V)``: ``(N, r)``.
 
     scipy would copy the whole matrix, which takes longer than everything else for a few texts. So for these, only the
     columns of words that they have are multiplied, in the same order, which changes no bit.
     """
+    if isinstance(words, WordRows):
+        return words.times_transposed(matrix)
     import scipy.sparse as sp
 
     if words.nnz > matrix.shape[1]:

@@ -6,8 +6,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import log_softmax
 
+from ..logistic_functions import log_softmax
 from .corpus import Corpus, propagate_in_folds, unit
 from .expert import Expert, Features, TrainingData
 from .log_linear_pool import spread_of_scores

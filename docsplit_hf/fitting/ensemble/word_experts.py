@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit
 
+from ..logistic_functions import expit
 from .expert import Expert, Features, TrainingData
 from .schema import REGRESSION_WEIGHTS, Array, Range
-from .tfidf import times_transposed
+from .tfidf import WordRows, times_transposed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Words(Expert):
         return WORD_SHARPNESS * times_transposed(features.words, learned["weights"])
 
     def word_contributions(
-        self, learned: Mapping[str, np.ndarray], weight: float, words: sp.csr_matrix, label: int, against: int | None
+        self, learned: Mapping[str, np.ndarray], weight: float, words: WordRows, label: int, against: int | None
     ) -> np.ndarray:
         weights = learned["weights"]
         subtracted = 0 if against is None else weights[against, words.indices]
@@ -115,7 +115,7 @@ def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     return found
 
 
-def vocabulary_scores(words: sp.csr_matrix, weights: np.ndarray) -> np.ndarray:
+def vocabulary_scores(words: sp.csr_matrix | WordRows, weights: np.ndarray) -> np.ndarray:
     """Log odds ``(N, C)`` by the words ``(N, V)`` and the weights of ``fit_vocabulary``."""
     return times_transposed(words, weights[:, :-1]) + weights[:, -1]
 

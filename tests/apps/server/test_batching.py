@@ -7,8 +7,8 @@ import pytest
 
 from docsplit_hf.apps.server.batching import Batcher, predictions_at
 from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
-from docsplit_hf.apps.server.served_folders import State
 from docsplit_hf.apps.server.settings import ServerSettings
+from docsplit_hf.apps.server.states import PipelineState
 from docsplit_hf.arrays.passages import Passages, Predictions
 from docsplit_hf.classifier.call_options import checked_options
 from docsplit_hf.encoding.chunking import token_counts
@@ -80,7 +80,7 @@ def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
 
     monkeypatch.setattr(ClassifierEmbedder, "chunks", refuse_odd_texts)
     batcher = Batcher(ServerSettings(wait_seconds=1.0))
-    state = State(loaded, "version", ())
+    state = PipelineState(loaded, "version", "float32", ())
     texts = ["The river feeds the valley.", "odd", make_text(1, sentences=3), make_text(2, sentences=1)]
     long = " ".join(make_text(number, sentences=20) for number in range(80))  # more than a turn
 

@@ -9,8 +9,9 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.apps.server.edit_log import EditContent, EditLog, LoggedExample
 from docsplit_hf.apps.server.editing import Editor, EditRequest
 from docsplit_hf.apps.server.errors import Refused
-from docsplit_hf.apps.server.served_folders import Encoders, ServedFolder
+from docsplit_hf.apps.server.served_folders import ServedFolder
 from docsplit_hf.apps.server.settings import ServerLimits
+from docsplit_hf.apps.server.states import Encoders
 
 from .full_disk import filled, largest_file, small_disk
 

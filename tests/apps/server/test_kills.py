@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.release import served_edits
 from benchmarks.release.served_edits import Expected, Observed, check_answers, check_folder, labels_in, run
-from docsplit_hf.apps.server.served_folders import version_on_disk
+from docsplit_hf.apps.server.states import version_on_disk
 
 from .processes import ForkedServer
 

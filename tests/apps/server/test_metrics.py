@@ -7,6 +7,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docsplit_hf.apps.server.metrics import FEWEST_DRIFT_TEXTS, Metrics, RecentTexts
+from docsplit_hf.apps.server.states import PipelineState
 
 from ...conftest import make_text
 
@@ -34,7 +35,7 @@ def test_counts():
 
 
 def test_drift_is_that_of_the_last_texts(loaded):
-    state = SimpleNamespace(pipe=loaded, datastore=loaded.datastore)
+    state = PipelineState(loaded, "version", "float32", ())
     classifier = SimpleNamespace(name="a", state=state, without_paths=lambda text: text)
     metrics = Metrics(BATCHER)
     recent = RecentTexts(most=40)

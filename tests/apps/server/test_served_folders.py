@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import BertModel, pipeline
 
-from docsplit_hf.apps.server import served_folders
-from docsplit_hf.apps.server.served_folders import Encoders, ServedFolder, version_on_disk
+from docsplit_hf.apps.server import states
+from docsplit_hf.apps.server.served_folders import ServedFolder
+from docsplit_hf.apps.server.states import Encoders, version_on_disk
 from docsplit_hf.content_hash import sha256_of_file
 
 from .conftest import labels_of
@@ -47,7 +48,7 @@ def test_a_save_while_a_folder_is_opened_mixes_no_encoder_and_no_version(save_cl
             save_classifier(folder, seed=2)
         return version_on_disk(folder)
 
-    monkeypatch.setattr(served_folders, "version_on_disk", save_then_ask)
+    monkeypatch.setattr(states, "version_on_disk", save_then_ask)
     encoders = Encoders()
     served = encoders.open(folder)
     assert len(asked) == 2

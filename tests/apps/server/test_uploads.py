@@ -14,9 +14,10 @@ from docsplit_hf.apps.server import uploads
 from docsplit_hf.apps.server.access import Access, Tokens
 from docsplit_hf.apps.server.app import make_app
 from docsplit_hf.apps.server.errors import Refused
-from docsplit_hf.apps.server.served_folders import Encoders, ServedFolder
+from docsplit_hf.apps.server.served_folders import ServedFolder
 from docsplit_hf.apps.server.server import Server
 from docsplit_hf.apps.server.settings import ServerSettings
+from docsplit_hf.apps.server.states import Encoders
 from docsplit_hf.apps.server.uploads import text_of_upload, upload_of
 from docsplit_hf.reading.files.failures import UNKNOWN_FORMAT, UnreadableFile
 

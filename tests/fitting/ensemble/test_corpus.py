@@ -21,7 +21,7 @@ from docsplit_hf.fitting.ensemble.corpus import (
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts
-from docsplit_hf.fitting.ensemble.tfidf import fit_words, restore_vectorizer
+from docsplit_hf.fitting.ensemble.tfidf import Tfidf, fit_words
 from docsplit_hf.reading.inputs import joined_texts
 from docsplit_hf.reading.words import number_words
 
@@ -162,10 +162,8 @@ def test_the_corpus_has_all_texts_and_the_places_of_the_examples():
     found = make_corpus(store.snapshot)
     assert len(found.ids) == len(set(found.ids.tolist())) == len(found.vectors) == 72
     texts = joined_texts(store.texts, store.text_pairs)
-    assert (
-        len(found.rows) == 12
-        and (restore_vectorizer(found.terms, found.idf).transform(texts) != found.words[found.rows]).nnz == 0
-    )
+    words = Tfidf(found.terms, found.idf).transform(texts).to_csr()
+    assert len(found.rows) == 12 and (words != found.words[found.rows]).nnz == 0
     np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1, rtol=1e-5)
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.fitting.ensemble.tfidf import fit_words, restore_vectorizer, times_transposed
+from docsplit_hf.fitting.ensemble.tfidf import Tfidf, WordRows, fit_words, times_transposed
 from docsplit_hf.reading.words import MAX_CHARACTERS, number_words, words_of
 
 from .stores import make_texts
@@ -51,17 +51,17 @@ def test_tfidf_equals_scikit_learn_and_is_restored(count):
     rare = {"min_df": 2, "max_df": 0.5} if count >= 200 else {}
     stock = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, **rare).fit(texts)
     assert stock.get_feature_names_out().tolist() == terms and ("lonely" in terms) == (count < 200)
-    for other in (stock, restore_vectorizer(terms, idf)):
+    for other in (stock, Tfidf(terms, idf)):
         found = other.transform(texts)
-        assert found.dtype == words.dtype == np.float32
+        assert found.data.dtype == words.dtype == np.float32
         assert np.array_equal(found.indptr, words.indptr) and np.array_equal(found.indices, words.indices)
         assert np.array_equal(found.data, words.data)
 
 
-def test_texts_without_words_have_no_vectorizer():
+def test_texts_without_words_have_no_terms():
     for texts in (["", "..."], [""] * 300, ["same words"] * 300):  # words of all texts tell nothing
         terms, idf, words = fit_words(number_words(texts))
-        assert words is None and restore_vectorizer(terms, idf) is None
+        assert words is None and not len(terms) and not len(idf)
 
 
 @pytest.mark.parametrize("texts", [0, 1, 30])
@@ -69,3 +69,11 @@ def test_products_with_words_are_those_of_scipy_bit_for_bit(texts):
     words = sp.random(texts, 400, density=0.05, format="csr", dtype=np.float32, random_state=0)
     matrix = np.random.default_rng(0).normal(size=(7, 401)).astype(np.float32)[:, :-1]
     np.testing.assert_array_equal(times_transposed(words, matrix), words @ matrix.T)
+    rows = WordRows(words.data, words.indices, words.indptr, words.shape)
+    found = times_transposed(rows, matrix)
+    assert found.dtype == np.float32 and (rows.to_csr() != words).nnz == 0
+    np.testing.assert_allclose(found, words @ matrix.T, atol=1e-6)
+    for number in range(texts):
+        row = rows.row(number)
+        np.testing.assert_array_equal(row.indices, words[[number]].indices)
+        np.testing.assert_allclose(times_transposed(row, matrix), found[[number]], atol=1e-6)

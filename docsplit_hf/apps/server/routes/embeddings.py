@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response
 from ..bodies import parsed
 from ..errors import unprocessable
 from ..schemas import EmbeddingsRequest
-from ..served_folders import State
 from ..server import Server
+from ..states import State
 from .documented import documented
 
 
@@ -53,7 +53,7 @@ def add_embeddings(app: FastAPI, server: Server) -> None:
 
 def _check_dimensions(dimensions: int | None, state: State) -> None:
     """Refuse another number of dimensions than the encoder's."""
-    size = state.pipe.model.config.retrieval_size
+    size = state.embedding_size()
     if dimensions not in (None, size):
         raise unprocessable(f"dimensions={dimensions}: this encoder gives {size}.", "dimensions", "dimensions")
 

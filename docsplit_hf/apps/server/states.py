@@ -1,0 +1,186 @@
+"""States of a served classifier: one moment of it, as a pipeline or as an exported model, and its version."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import logging
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from ...classifier.exported_classifier import Classifier, FixedStore, open_exported
+from ...storage.atomic_replacement import read_one_save
+from ...storage.classifier_folder import FOLDER
+from ...storage.manifest import MANIFEST, read_manifest
+from ..pipelines import open_pipeline
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ...arrays.store import Store
+    from ...classifier.pipeline import KNNClassifierPipeline
+
+logger = logging.getLogger(__name__)
+
+VERSION_DIGITS = 12
+# Settings of a classifier that decide how it reads a text; with the same encoder, texts may be read together.
+READING_SETTINGS = (
+    "pooling",
+    "retrieval_pooling",
+    "max_length",
+    "long_documents",
+    "passage_length",
+    "truncate_dim",
+    "prompt",
+    "include_prompt",
+    "normalize",
+)
+
+
+def version_on_disk(folder: Path) -> str:
+    """The version of the classifier in a folder: the first 12 digits of the SHA-256 of its datastore's manifest.
+
+    The manifest has the checksums of all files that answers depend on, so it changes with every save.
+    """
+    manifest, _ = read_one_save(folder, lambda place: Path(place, FOLDER, MANIFEST).read_bytes())
+    return hashlib.sha256(manifest).hexdigest()[:VERSION_DIGITS]
+
+
+def weights_on_disk(folder: Path) -> tuple[str, ...]:
+    """The SHA-256 of each file of weights that the datastore in a folder names."""
+    checksums = read_manifest(folder / FOLDER)["classifier"]
+    return tuple(checksums[name] for name in sorted(checksums) if name.endswith(".safetensors"))
+
+
+@dataclass(frozen=True)
+class State(ABC):
+    """A classifier at one moment, which nobody changes: what answers, its version, and its precision."""
+
+    pipe: KNNClassifierPipeline | Classifier
+    version: str
+    precision: str
+
+    @property
+    def datastore(self) -> Store | FixedStore:
+        """The examples."""
+        return self.pipe.datastore
+
+    @abstractmethod
+    def reading_key(self) -> tuple[object, ...]:
+        """What texts must have in common to be read together: the encoder and how it is used."""
+
+    @abstractmethod
+    def on_device(self) -> AbstractContextManager:
+        """Where the encoder runs."""
+
+    @abstractmethod
+    def embedding_size(self) -> int:
+        """The number of dimensions of embeddings."""
+
+
+@dataclass(frozen=True)
+class PipelineState(State):
+    """A pipeline, and the SHA-256 of each file of its weights; none if the datastore names none."""
+
+    pipe: KNNClassifierPipeline
+    weights: tuple[str, ...]
+
+    def reading_key(self) -> tuple[object, ...]:
+        """What texts must have in common to be read together: the encoder and how it is used."""
+        model = self.pipe.model
+        if not self.pipe.embedder.is_local:  # an endpoint
+            return (id(model),)
+        if model.config.num_labels or model.retrieval_head is not None:
+            return (id(model.encoder), id(model.retrieval_head))
+        return (id(model.encoder), *(getattr(model.config, name) for name in READING_SETTINGS))
+
+    def on_device(self) -> AbstractContextManager:
+        """The device of the pipeline."""
+        return self.pipe.device_placement()
+
+    def embedding_size(self) -> int:
+        """The number of dimensions of embeddings."""
+        return self.pipe.model.config.retrieval_size
+
+
+@dataclass(frozen=True)
+class ExportedState(State):
+    """A classifier whose encoder was exported."""
+
+    pipe: Classifier
+
+    def reading_key(self) -> tuple[object, ...]:
+        """Texts for the same model are read together."""
+        return (id(self.pipe),)
+
+    def on_device(self) -> AbstractContextManager:
+        """The processor."""
+        return nullcontext()
+
+    def embedding_size(self) -> int:
+        """The number of dimensions of embeddings."""
+        return self.pipe.embedder.described.dimension
+
+
+def copied(pipe: KNNClassifierPipeline) -> KNNClassifierPipeline:
+    """Copy a pipeline so that a change of the copy changes nothing else; weights and rows are shared."""
+    other = copy.copy(pipe)
+    other.model = copy.copy(pipe.model)
+    other.model.config = copy.deepcopy(pipe.model.config)
+    other.datastore = copy.copy(pipe.datastore)
+    return other
+
+
+class Encoders:
+    """The encoders in memory: classifiers with equal weights share one.
+
+    Args:
+        precision: Of the pipelines.
+        exported: Whether exported models answer, where there are any: they cannot be edited.
+        trust: Whether to open models that somebody else exported.
+    """
+
+    def __init__(self, precision: str | None = None, exported: bool = False, trust: bool = False) -> None:
+        self.precision = precision
+        self._exported = exported
+        self._trust = trust
+        # An encoder is forgotten with the last classifier that has it, or each replaced folder would leave one.
+        self._encoders: WeakValueDictionary[tuple[str, ...], nn.Module] = WeakValueDictionary()
+
+    def open(self, folder: Path) -> State:
+        """Load the classifier in a folder, with the encoder of an earlier one if its weights are equal."""
+        if self._exported:
+            state, _ = read_one_save(folder, lambda place: self._read_exported(Path(place)))
+            if state is not None:
+                return state
+        state, _ = read_one_save(folder, lambda place: self._read(Path(place)))
+        model = state.pipe.model
+        model.eval()
+        is_bare = state.pipe.embedder.is_local and not model.config.num_labels and model.retrieval_head is None
+        if is_bare and state.weights:
+            encoder = self._encoders.setdefault(state.weights, model.encoder)
+            if encoder is not model.encoder:
+                logger.info("Classifiers with the same encoder share it: %s.", folder.name)
+                model.encoder = encoder
+        return state
+
+    def _read_exported(self, folder: Path) -> ExportedState | None:
+        """Read an exported classifier; None without one."""
+        classifier = open_exported(folder, self._trust)
+        if classifier is None:
+            return None
+        return ExportedState(classifier, version_on_disk(folder), classifier.embedder.described.precision)
+
+    def _read(self, folder: Path) -> PipelineState:
+        """Read the parts of a state; the pipeline has compared its weights with the checksums in the manifest."""
+        pipe = open_pipeline(str(folder), precision=self.precision)
+        return PipelineState(
+            pipe=pipe,
+            version=version_on_disk(folder),
+            precision=self.precision or "float32",
+            weights=weights_on_disk(folder),
+        )

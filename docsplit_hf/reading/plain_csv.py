@@ -1,0 +1,60 @@
+"""Read .csv files by Python's own reader, as pandas does: for installations without it."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import TextIO
+
+csv.field_size_limit(sys.maxsize)  # by default, fields of more than 131,072 characters are refused
+
+
+def header(file: TextIO, separator: str) -> list[str]:
+    """The names of the columns."""
+    return next(_records(file, separator), (0, []))[1]
+
+
+def records(file: TextIO, separator: str) -> Iterator[dict[str, str]]:
+    """Read all rows as texts; a row with fewer fields than the header gets empty ones.
+
+    Raises:
+        ValueError: If a row has more fields than the header, or a quotation mark is not closed.
+    """
+    records = _records(file, separator)
+    _, names = next(records, (0, []))
+    for line, fields in records:
+        if len(fields) > len(names):
+            raise ValueError(f"Expected {len(names)} fields in line {line}, saw {len(fields)}")
+        yield dict(zip(names, fields + [""] * (len(names) - len(fields)), strict=True))
+
+
+def _records(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The header, with the names that pandas gives, and the rows, each with the number of its line."""
+    reader = csv.reader(file, delimiter=separator, strict=True)
+    is_header = True
+    try:
+        for fields in reader:
+            is_blank = len(fields) == 1 and fields[0] != "" and not fields[0].strip(" \t")
+            if not fields or is_blank:  # lines that pandas skips
+                continue
+            yield reader.line_num, _names(fields) if is_header else fields
+            is_header = False
+    except csv.Error as error:
+        reason = "EOF inside string" if "unexpected end" in str(error) else str(error)
+        raise ValueError(f"{reason}, at line {reader.line_num}") from error
+
+
+def _names(fields: list[str]) -> list[str]:
+    """Names of columns; the second "a" is "a.1", and an empty one has its number."""
+    given = [name or f"Unnamed: {number}" for number, name in enumerate(fields)]
+    counts: Counter[str] = Counter()
+    names = []
+    for name in given:
+        unique = name
+        while counts[name] and (unique := f"{name}.{counts[name]}") in given:
+            counts[name] += 1
+        counts[name] += 1
+        names.append(unique)
+    return names

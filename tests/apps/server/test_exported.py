@@ -1,0 +1,109 @@
+"""docsplit serve answers by an exported model where there is one, with the pipeline's answers."""
+
+import asyncio
+import shutil
+
+import pytest
+
+from docsplit_hf.apps.server.batching import Batcher
+from docsplit_hf.apps.server.metrics import RecentTexts
+from docsplit_hf.apps.server.served_folders import ServedFolder
+from docsplit_hf.apps.server.settings import ServerSettings
+from docsplit_hf.apps.server.states import Encoders, ExportedState, PipelineState
+from docsplit_hf.classifier.call_options import checked_options
+from docsplit_hf.encoding.exported.export import export_classifier
+
+from ...conftest import make_text
+
+TOLERANCE = 1e-5  # torch and ONNX Runtime round differently
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A cache of this module's own, since what a user exported is remembered there."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("home")
+        patch.setattr("huggingface_hub.constants.HF_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def exported(fitted_folder, loaded, home, tmp_path_factory):
+    folder = shutil.copytree(fitted_folder, tmp_path_factory.mktemp("exported") / "subjects")
+    export_classifier(loaded.embedder, folder)
+    return folder
+
+
+def assert_answers(found, expected):
+    """The same labels, with scores that differ by rounding."""
+    assert [answer["label"] for answer in found] == [answer["label"] for answer in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert one["score"] == pytest.approx(other["score"], abs=TOLERANCE)
+
+
+def test_the_state_is_exported_if_it_may_be(exported, fitted_folder):
+    state = Encoders(exported=True).open(exported)
+    assert isinstance(state, ExportedState) and state.precision == "float32"
+    assert isinstance(Encoders().open(exported), PipelineState)
+    bare = Encoders(exported=True).open(fitted_folder)
+    assert isinstance(bare, PipelineState) and bare.embedding_size() == state.embedding_size()
+    assert state.version == Encoders().open(exported).version and len(state.datastore) == len(bare.datastore)
+    assert state.reading_key() != Encoders(exported=True).open(exported).reading_key()
+
+
+def test_a_model_of_somebody_else_is_opened_only_if_it_is_trusted(exported, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path))
+    assert isinstance(Encoders(exported=True).open(exported), PipelineState)
+    assert "The exported model is not used: " in caplog.text and "exported by somebody else" in caplog.text
+    assert isinstance(Encoders(exported=True, trust=True).open(exported), ExportedState)
+
+
+def test_requests_are_read_together_and_long_ones_in_turns(exported, loaded):
+    state = Encoders(exported=True).open(exported)
+    batcher = Batcher(ServerSettings(wait_seconds=1.0, threads=2))
+    texts = ["The river feeds the valley.", make_text(1, sentences=3), make_text(2, sentences=1)]
+    texts.append(" ".join(make_text(number, sentences=20) for number in range(80)))  # more than a turn
+    options = checked_options(reject=0.5)
+
+    async def ask():
+        return await asyncio.gather(*(batcher.read(state, [text], [None], options) for text in texts))
+
+    found = asyncio.run(ask())
+    batcher.stop()
+    answers = [result.predicted.answer(result.first_row) for [result] in found]
+    assert_answers(answers, loaded(texts, reject=0.5))
+    assert [result.token_count for [result] in found] == [
+        sum(len(chunk.input_ids) for chunk in loaded.embedder.chunks([text], [None])) for text in texts
+    ]
+
+
+def test_an_exported_classifier_measures_no_drift(exported):
+    recent = RecentTexts()
+    recent.add([make_text(number, sentences=2) for number in range(40)], [None] * 40)
+    recent.measure(ServedFolder("subjects", exported, Encoders(exported=True)), None, 0.1)  # no metrics are set
+
+
+def test_the_command_answers_as_the_pipeline(exported, loaded, home, start):
+    server = start(str(exported), "--threads", "1", HF_HOME=str(home), DOCSPLIT_SERVE_EDIT_TOKEN="")
+    texts = [make_text(number, sentences=1 + number % 4) for number in range(100, 106)]
+    status, answer = server.send("POST", "/v1/classify", {"texts": texts, "max_length": 20})
+    assert status == 200
+    assert_answers(answer["answers"], loaded(texts, max_length=20))
+    size = loaded.model.config.retrieval_size
+    status, answer = server.send("POST", "/v1/embeddings", {"input": texts, "model": "subjects"})
+    assert status == 200 and {len(row["embedding"]) for row in answer["data"]} == {size}
+    status, answer = server.send("POST", "/v1/embeddings", {"input": texts, "model": "subjects", "dimensions": 3})
+    assert status == 422 and f"this encoder gives {size}" in answer["error"]["message"]
+    status, answer = server.send("GET", "/v1/models")
+    assert status == 200 and answer["data"][0]["x_examples"] == 36
+
+
+def test_with_a_token_for_edits_the_pipeline_answers_and_learns(exported, home, tmp_path, start):
+    folder = shutil.copytree(exported, tmp_path / "subjects")
+    server = start(str(folder), HF_HOME=str(home))
+    status, _ = server.edit("/v1/examples", {"add": [{"text": "The rose needs water.", "label": "garden"}]})
+    assert status == 200
+    server.stop()
+    again = start(str(folder), HF_HOME=str(home), DOCSPLIT_SERVE_EDIT_TOKEN="")  # exported, and changed since
+    status, answer = again.send("GET", "/v1/models")
+    assert status == 200 and answer["data"][0]["x_examples"] == 37

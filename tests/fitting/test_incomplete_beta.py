@@ -1,0 +1,25 @@
+import sys
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import betainc
+
+from docsplit_hf.fitting import rejection
+from docsplit_hf.fitting.incomplete_beta import incomplete_beta
+
+PARAMETER = st.floats(1e-9, 1e5)
+
+
+@given(PARAMETER, PARAMETER, st.floats(0, 1))
+def test_it_is_that_of_scipy(a, b, x):
+    np.testing.assert_allclose(incomplete_beta(a, b, x), betainc(a, b, x), rtol=1e-7, atol=1e-9)
+
+
+def test_a_guarantee_is_the_same_without_scipy(monkeypatch):
+    rng = np.random.default_rng(0)
+    confidence = rng.random(400)
+    right = rng.random(400) < 0.8 + 0.2 * confidence
+    expected = [rejection.confidence_threshold(confidence, right, error) for error in (0.02, 0.05, 0.1)]
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    assert [rejection.confidence_threshold(confidence, right, error) for error in (0.02, 0.05, 0.1)] == expected

@@ -29,6 +29,10 @@ class LabeledArguments:
     text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
     label_column: str = HfArg(default="label", help="The column with the labels: names or numbers, or lists of them.")
     label_separator: str | None = HfArg(default=None, help="Separator of the labels of a text in one string.")
+    id_column: str | None = HfArg(
+        default=None,
+        help="The column with the ids of the examples, by which they are changed later. Default: the row number.",
+    )
     merge_labels: bool = HfArg(
         default=False,
         help="Merge labels that differ only by case, Unicode form or surrounding white space into the most frequent "

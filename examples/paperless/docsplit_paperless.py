@@ -13,12 +13,11 @@ import hashlib
 import json
 import os
 import sys
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,64 +27,35 @@ NOTHING = "(none)"  # the label of documents that people have left without a typ
 BETWEEN_TAGS = " | "  # all tags of a document are one label, so that they are right or wrong together
 RECORD = "docsplit"  # the custom field with what was written to a document
 SECONDS = 120  # for an answer
-TRIES = 6  # of a request to a server that is busy
-LONGEST_WAIT = 30  # seconds between two tries
 PAGE_SIZE = 100  # documents that are listed at a time
-BATCH_CHARACTERS = 300_000  # of the examples in a request
-BATCH_EXAMPLES = 500
-REMEDY = "set {} in the environment of paperless, as the README beside this script says."
+BATCH = 100  # examples in a request
+DEFAULTS = {
+    "DOCSPLIT_PAPERLESS_URL": "http://127.0.0.1:8000",
+    "DOCSPLIT_SERVE_URL": "http://127.0.0.1:8001",
+    "DOCSPLIT_SERVE_TOKEN": "",  # of those who ask; a server on the same machine needs none
+    "DOCSPLIT_REJECT": "0.05",  # the share of wrong answers to allow
+    "DOCSPLIT_CHARACTERS": "5000",  # how much of a text is read, about two pages
+}
 
 
 class UserError(Exception):
     """An error with a sentence for the person who runs this."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the environment says.
-
-    Args:
-        paperless: The address of paperless.
-        paperless_token: A token of paperless, of a user who may view and change documents.
-        server: The address of docsplit serve.
-        server_token: A token of those who may ask it; "" if it needs none.
-        edit_token: A token of those who may edit its examples, for learning.
-        reject: The share of wrong answers to allow.
-        characters: How much of a text is read.
-    """
-
-    paperless: str
-    paperless_token: str
-    server: str
-    server_token: str
-    edit_token: str
-    reject: float
-    characters: int
-
-    @classmethod
-    def read(cls) -> Settings:
-        """Read the environment."""
-        token = os.environ.get("DOCSPLIT_PAPERLESS_TOKEN", "")
-        if not token:
-            raise UserError("There is no token of paperless: " + REMEDY.format("DOCSPLIT_PAPERLESS_TOKEN"))
-        return cls(
-            paperless=os.environ.get("DOCSPLIT_PAPERLESS_URL", "http://127.0.0.1:8000"),
-            paperless_token=token,
-            server=os.environ.get("DOCSPLIT_SERVE_URL", "http://127.0.0.1:8001"),
-            server_token=os.environ.get("DOCSPLIT_SERVE_TOKEN", ""),
-            edit_token=os.environ.get("DOCSPLIT_SERVE_EDIT_TOKEN", ""),
-            reject=_number("DOCSPLIT_REJECT", 0.05),
-            characters=int(_number("DOCSPLIT_CHARACTERS", 10_000)),
-        )
+def setting(name: str) -> str:
+    """What the environment says, or the default."""
+    value = os.environ.get(name) or DEFAULTS.get(name)
+    if value is None:
+        raise UserError(f"{name} is not set: put it into the environment, as the README beside this script says.")
+    return value
 
 
-def _number(name: str, default: float) -> float:
+def number(name: str) -> float:
     """A number from the environment."""
-    given = os.environ.get(name, str(default))
     try:
-        return float(given)
+        return float(setting(name))
     except ValueError:
-        raise UserError(f"{name} is {given!r}: write a number, such as {default}.") from None
+        raise UserError(f"{name} is {setting(name)!r}: write a number, such as {DEFAULTS[name]}.") from None
 
 
 class Address:
@@ -101,50 +71,48 @@ class Address:
         self._headers = {name.replace("_", "-"): value for name, value in headers.items() if value}
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Send a request, again if the server is busy, and return the JSON of the answer."""
+        """Send a request, and return the JSON of the answer."""
         content = None if body is None else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         request = urllib.request.Request(self._url + path, content, self._headers | named, method=method)
         if content is not None:
             request.add_header("Content-Type", "application/json")
-        for left in reversed(range(TRIES)):
-            try:
-                with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-                    return json.loads(answer.read())
-            except urllib.error.HTTPError as error:
-                if error.code not in (429, 503) or not left:
-                    said = error.read(1_000).decode(errors="replace")
-                    raise UserError(f"{method} {self._url}{path} was refused: {error.code} {said}") from None
-                time.sleep(min(float(error.headers.get("Retry-After") or 1), LONGEST_WAIT))
-            except (OSError, ValueError) as error:
-                raise UserError(f"{self._url}{path} gives no answer ({error}): is it running?") from None
-        raise AssertionError("The last try returns or raises.")
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answered:
+                return json.loads(answered.read())
+        except urllib.error.HTTPError as error:
+            said = error.read(1_000).decode(errors="replace")
+            raise UserError(f"{method} {self._url}{path} was refused: {error.code} {said}") from None
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self._url}{path} gives no answer ({error}): is it running?") from None
 
     def pages(self, path: str, **query: str) -> Iterator[dict[str, Any]]:
         """Yield everything that paperless lists at an address."""
-        number = 1
+        page_number = 1
         while True:
-            asked = urllib.parse.urlencode({"page": number, "page_size": PAGE_SIZE, **query})
+            asked = urllib.parse.urlencode({"page": page_number, "page_size": PAGE_SIZE, **query})
             page = self.send("GET", f"{path}?{asked}")
             yield from page["results"]
             if not page["next"]:
                 return
-            number += 1
+            page_number += 1
 
 
-def paperless_of(settings: Settings) -> Address:
+def paperless_api() -> Address:
     """The REST API of paperless."""
-    return Address(settings.paperless, Authorization=f"Token {settings.paperless_token}", Accept="application/json")
+    token = setting("DOCSPLIT_PAPERLESS_TOKEN")
+    return Address(setting("DOCSPLIT_PAPERLESS_URL"), Authorization=f"Token {token}", Accept="application/json")
 
 
-def server_of(settings: Settings, token: str) -> Address:
+def server(token_variable: str) -> Address:
     """The server of docsplit, for those who have a token, which may be empty."""
-    return Address(settings.server, Authorization=f"Bearer {token}" if token else "")
+    token = setting(token_variable)
+    return Address(setting("DOCSPLIT_SERVE_URL"), Authorization=f"Bearer {token}" if token else "")
 
 
-def served_fields(server: Address) -> list[str]:
+def served_fields(asked: Address) -> list[str]:
     """Which properties of documents the server answers."""
-    names = {model["name"] for model in server.send("GET", "/v1/models")["models"]}
+    names = {model["name"] for model in asked.send("GET", "/v1/models")["models"]}
     return [name for name in LISTS if name in names]
 
 
@@ -157,13 +125,13 @@ class Catalog:
         inbox: The ids of inbox tags.
     """
 
-    names: dict[str, dict[int, str]] = field(default_factory=dict)
-    inbox: set[int] = field(default_factory=set)
+    names: dict[str, dict[int, str]]
+    inbox: set[int]
 
     @classmethod
     def read(cls, paperless: Address) -> Catalog:
         """List them."""
-        catalog = cls()
+        catalog = cls({}, set())
         for name, path in LISTS.items():
             entries = list(paperless.pages(f"/api/{path}/"))
             catalog.names[name] = {entry["id"]: entry["name"] for entry in entries}
@@ -197,12 +165,11 @@ class Catalog:
 # ---- a document that was consumed ----
 
 
-def answer(document_id: int, settings: Settings) -> str:
+def answer(document_id: str) -> str:
     """Fill in what the server is sure of, and return a line for paperless' log.
 
     Args:
         document_id: A document that was just consumed.
-        settings: Where to ask.
 
     Returns:
         What was written, and what is left.
@@ -210,34 +177,33 @@ def answer(document_id: int, settings: Settings) -> str:
     Raises:
         UserError: If one of the servers cannot be asked.
     """
-    paperless = paperless_of(settings)
-    server = server_of(settings, settings.server_token)
-    served = served_fields(server)
+    reject = number("DOCSPLIT_REJECT")
+    paperless = paperless_api()
+    asked = server("DOCSPLIT_SERVE_TOKEN")
+    served = served_fields(asked)
     catalog = Catalog.read(paperless)
     document = paperless.send("GET", f"/api/documents/{document_id}/")
+    text = document["content"][: int(number("DOCSPLIT_CHARACTERS"))]
     written: dict[str, Any] = {}
     left: list[str] = []
-    said: list[str] = []
     for name in served:
         if catalog.value(document, name):
             continue  # a rule, a workflow or a person was first
-        found = ask(server, name, document["content"][: settings.characters], settings.reject)
+        label = ask(asked, name, text, reject) if text.strip() else ""
         try:
-            written[name] = catalog.find(name, found["label"] or "")
-            said.append(f"{name} {found['label']!r} ({found['score']:.0%})")
+            written[name] = catalog.find(name, label)
         except KeyError:  # it is too unsure, or was removed from paperless since
             left.append(name)
     if written or left:
         write(paperless, document, written, left)
-    return f"document {document_id}: {', '.join(said) or 'nothing'}; left in the inbox: {', '.join(left) or 'nothing'}"
+    shown = ", ".join(f"{name} {catalog.label(name, value)!r}" for name, value in written.items())
+    return f"document {document_id}: {shown or 'nothing'}; left in the inbox: {', '.join(left) or 'nothing'}"
 
 
-def ask(server: Address, name: str, text: str, reject: float) -> dict[str, Any]:
-    """The answer of a classifier to a text; its label is None if it is too unsure."""
-    if not text.strip():
-        return {"label": None}
-    answered = server.send("POST", "/v1/classify", {"model": name, "text": text, "reject": reject})
-    return answered["answers"][0]
+def ask(asked: Address, name: str, text: str, reject: float) -> str:
+    """The label that a classifier gives to a text; "" if it is too unsure."""
+    answered = asked.send("POST", "/v1/classify", {"model": name, "text": text, "reject": reject})
+    return answered["answers"][0]["label"] or ""
 
 
 def write(paperless: Address, document: dict[str, Any], written: dict[str, Any], left: list[str]) -> None:
@@ -272,14 +238,13 @@ class Example:
     label: str
 
 
-def learn(folder: Path, settings: Settings) -> list[str]:
+def learn(folder: Path) -> list[str]:
     """Bring the examples of the server to what people have set, and fit it.
 
     The folder has a file for each property with the examples that the server has, as ``docsplit fit`` reads them.
 
     Args:
         folder: A folder for these files.
-        settings: Where to ask.
 
     Returns:
         What was done, and the commands to run for what is not served yet.
@@ -287,11 +252,10 @@ def learn(folder: Path, settings: Settings) -> list[str]:
     Raises:
         UserError: If one of the servers cannot be asked, or refuses an edit.
     """
-    present = collect(paperless_of(settings), settings.characters)
+    present = collect(paperless_api(), int(number("DOCSPLIT_CHARACTERS")))
     folder.mkdir(parents=True, exist_ok=True)
-    server = server_of(settings, settings.edit_token)
     try:
-        served = served_fields(server_of(settings, settings.server_token))
+        served = served_fields(server("DOCSPLIT_SERVE_TOKEN"))
     except UserError as error:
         served = []
         print(error, file=sys.stderr)
@@ -299,9 +263,8 @@ def learn(folder: Path, settings: Settings) -> list[str]:
     for name, examples in present.items():
         file = folder / f"{name}.jsonl"
         if name in served:
-            said.append(f"{name}: {edit(server, name, file, examples)}")
+            said.append(f"{name}: {edit(name, file, examples)}")
         else:
-            save_examples(file, examples)
             said.append(first_steps(file, examples))
     return said
 
@@ -318,10 +281,7 @@ def collect(paperless: Address, characters: int) -> dict[str, dict[str, Example]
         if not text.strip() or text in seen:
             continue
         seen.add(text)
-        written = {}
-        for one in document["custom_fields"]:
-            if one["field"] == record:
-                written = read_record(one["value"])
+        written = read_record(next((one["value"] for one in document["custom_fields"] if one["field"] == record), None))
         for name in LISTS:
             value = catalog.value(document, name)
             if is_from_people(written, name, value):
@@ -349,53 +309,29 @@ def is_from_people(written: dict[str, Any], name: str, value: Any) -> bool:
     return name not in written or written[name] != value
 
 
-def edit(server: Address, name: str, file: Path, present: dict[str, Example]) -> str:
+def edit(name: str, file: Path, present: dict[str, Example]) -> str:
     """Send what has changed since the last time, and fit; return what was done."""
+    editor = server("DOCSPLIT_SERVE_EDIT_TOKEN")
     known = load_examples(file)
-    gone = [one for one in known if one not in present]
     changed = [one for one in present if known.get(one) != present[one]]
-    if not gone and not changed:
-        return f"nothing new, {len(known)} examples"
-    for batch in batches(gone, changed, present):
+    gone = [one for one in known if one not in present]
+    todo = [*gone, *changed]
+    for start in range(0, len(todo), BATCH):
+        ids = todo[start : start + BATCH]
+        added = {one: present[one] for one in ids if one in present}
         body = {
             "model": name,
-            "add": [{"id": one, "text": present[one].text, "label": present[one].label} for one in batch.changed],
-            "remove": [one for one in (*batch.gone, *batch.changed) if one in known],
+            "add": [{"id": one, "text": example.text, "label": example.label} for one, example in added.items()],
+            "remove": [one for one in ids if one in known],
         }
-        key = hashlib.sha256(json.dumps(body).encode()).hexdigest()
-        server.send("POST", "/v1/examples", body, Idempotency_Key=key)
-        for one in batch.gone:
-            del known[one]
-        known |= {one: present[one] for one in batch.changed}
+        # A request whose answer was lost has the same key; one for an equal edit later has not, as the file is newer.
+        key = hashlib.sha256(f"{file.stat().st_mtime_ns} {json.dumps(body)}".encode()).hexdigest()
+        editor.send("POST", "/v1/examples", body, Idempotency_Key=key)
+        known = {one: example for one, example in known.items() if one not in ids} | added
         save_examples(file, known)
-    server.send("POST", "/v1/fit", {"model": name})
+    if todo:
+        editor.send("POST", "/v1/fit", {"model": name})
     return f"{len(changed)} new or corrected, {len(gone)} gone, {len(known)} examples in all"
-
-
-@dataclass
-class Batch:
-    """Ids of examples that are sent together: those to remove, and those to add or to replace."""
-
-    gone: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-
-
-def batches(gone: list[str], changed: list[str], present: dict[str, Example]) -> Iterator[Batch]:
-    """Yield changes in requests that the server takes; new ones come first, so that some examples are always left."""
-    batch = Batch()
-    characters = 0
-    for one in changed:
-        length = len(present[one].text)
-        if batch.changed and (characters + length > BATCH_CHARACTERS or len(batch.changed) == BATCH_EXAMPLES // 2):
-            yield batch
-            batch = Batch()
-            characters = 0
-        batch.changed.append(one)
-        characters += length
-    if batch.changed:
-        yield batch
-    for start in range(0, len(gone), BATCH_EXAMPLES):
-        yield Batch(gone=gone[start : start + BATCH_EXAMPLES])
 
 
 def load_examples(file: Path) -> dict[str, Example]:
@@ -416,13 +352,13 @@ def save_examples(file: Path, examples: dict[str, Example]) -> None:
 
 
 def first_steps(file: Path, examples: dict[str, Example]) -> str:
-    """What to do about a property that is not served."""
-    name = file.stem
+    """Save the examples of a property that is not served, and return what to do."""
+    save_examples(file, examples)
     labels = {example.label for example in examples.values()}
     if len(labels) < 2:
-        return f"{name}: {len(labels)} labels in {len(examples)} documents outside the inbox, and two are needed"
+        return f"{file.stem}: {len(labels)} labels in {len(examples)} documents outside the inbox, and two are needed"
     command = f"docsplit fit --dataset_name {file} --id_column id --output_dir {file.with_suffix('')}"
-    return f"{name}: {len(examples)} examples of {len(labels)} labels. It is not served. Fit it: {command}"
+    return f"{file.stem}: {len(examples)} examples of {len(labels)} labels. It is not served. Fit it: {command}"
 
 
 def main(arguments: list[str]) -> int:
@@ -433,11 +369,7 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     try:
-        settings = Settings.read()
-        if is_learning:
-            print("\n".join(learn(Path(arguments[1]), settings)))
-        else:
-            print(f"docsplit: {answer(int(document_id or ''), settings)}")
+        print("\n".join(learn(Path(arguments[1]))) if is_learning else f"docsplit: {answer(document_id or '')}")
     except UserError as error:
         print(f"docsplit: {error}", file=sys.stderr)
         return 1 if is_learning else 0  # the document is in the inbox, where a person sees it

@@ -83,7 +83,7 @@ class Batch:
         out_of_inbox_wrong: Those among them with a wrong property.
         all_right: Documents with all properties right, in the inbox or not.
         seconds_consuming: From the first file to the last answer.
-        seconds_learning: Training or fitting after the batch.
+        seconds_learning: Training or fitting after the batch, if another one follows.
     """
 
     documents: int
@@ -116,18 +116,18 @@ class Measurement:
             self.ids[field] = {value: self._create(LISTS[field], value, algorithm) for value in values}
 
     def run(self, learn: Callable[[], float]) -> list[Batch]:
-        """Let all documents arrive, and learn after each batch."""
+        """Let all documents arrive, and learn before each batch."""
         self._consume(self.archive.sorted_at_first)
         self._sort_inbox()
         learn()
-        batches = []
+        batches: list[Batch] = []
         for papers in self.archive.batches:
+            if batches:
+                self._sort_inbox()
+                batches[-1].seconds_learning = round(learn(), 1)
             seconds = self._consume(papers)
-            batch = self._look({paper.name for paper in papers}, seconds)
-            self._sort_inbox()
-            batch.seconds_learning = round(learn(), 1)
-            print(json.dumps(asdict(batch)), flush=True)
-            batches.append(batch)
+            batches.append(self._look({paper.name for paper in papers}, seconds))
+            print(json.dumps(asdict(batches[-1])), flush=True)
         return batches
 
     def _create(self, path: str, name: str, algorithm: int, **more: Any) -> int:
@@ -217,6 +217,7 @@ def measure_ours(options: argparse.Namespace, archive: Archive, home: Path) -> M
 def fit_and_serve(folder: Path, port: int) -> ServerProcess:
     """Fit a classifier of each property as the script says, and serve them."""
     log = folder / "server.log"
+    fitting = []
     for field in FIELDS:
         examples = str(folder / f"{field}.jsonl")
         command = (
@@ -229,8 +230,11 @@ def fit_and_serve(folder: Path, port: int) -> ServerProcess:
             str(folder / field),
             "--use_cpu",
         )
-        with log.open("ab") as output:
-            subprocess.run([sys.executable, "-m", "docsplit_hf", *command], stdout=output, stderr=output, check=True)
+        with (folder / f"{field}.log").open("wb") as output:
+            started = [sys.executable, "-m", "docsplit_hf", *command]
+            fitting.append(subprocess.Popen(started, stdout=output, stderr=output, start_new_session=True))
+    if any([process.wait() for process in fitting]):
+        raise AssertionError(f"A classifier was not fitted: see the logs in {folder}.")
     server = ServerProcess(*(str(folder / field) for field in FIELDS), "--drift_seconds", "0", log=log, port=port)
     server.wait_until_ready()
     return server
@@ -256,8 +260,8 @@ def main() -> None:
     add("--python", type=Path, required=True, help="The Python with the requirements of paperless-ngx.")
     add("--stop_words", type=Path, required=True, help="NLTK's folder corpora/stopwords.")
     add("--per_value", type=int, default=10, help="Documents of each value sorted at first. Default: %(default)s.")
-    add("--arriving", type=int, default=300, help="Documents that arrive later. Default: %(default)s.")
-    add("--batches", type=int, default=3, help="In how many parts. Default: %(default)s.")
+    add("--arriving", type=int, default=120, help="Documents that arrive later. Default: %(default)s.")
+    add("--batches", type=int, default=2, help="In how many parts. Default: %(default)s.")
     add("--reject", type=float, help="The share of wrong answers to allow. Default: its own classifier, without ours.")
     add("--seed", type=int, default=0, help="Default: %(default)s.")
     add("--keep", type=Path, help="A new folder for the archives and logs. Default: a temporary one.")

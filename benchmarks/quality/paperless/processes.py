@@ -171,7 +171,9 @@ class Paperless:
         model.mkdir(parents=True)
         for name in SENTENCE_MODEL:
             (model / name).touch()
-        shutil.copytree(stop_words, nltk / "corpora" / "stopwords")
+        words = nltk / "corpora" / "stopwords"
+        words.mkdir(parents=True)
+        shutil.copyfile(stop_words / "english", words / "english")  # not its mode: NLTK refuses what others may write
         return {
             "PAPERLESS_DATA_DIR": str(self._home / "data"),
             "PAPERLESS_MEDIA_ROOT": str(self._home / "media"),

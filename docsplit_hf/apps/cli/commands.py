@@ -54,7 +54,6 @@ REMOVED_OPTIONS = {
     "rerank": _INDEX,
     "max_train_examples": "give a smaller file",
     "max_test_examples": "give a smaller file",
-    "id_column": "load_labeled_examples takes it in Python",
     "teacher_texts": "pipe.fit takes it in Python",
     "train --unlabeled_name": "docsplit fit learns from documents; in Python, add_documents and fit of the pipeline do",
     "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",

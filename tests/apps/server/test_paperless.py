@@ -173,22 +173,21 @@ def fill(archive, per_type=16):
 def fitted(archive, run, make_tiny_config, tokenizer, tmp_path):
     """A folder with a classifier, fitted on the file that the script wrote."""
     import torch
-    from transformers import BertModel, pipeline
+    from transformers import BertModel
 
-    from docsplit_hf import load_labeled_examples
+    from docsplit_hf.apps.cli.fit import FitArguments, fit_classifier
+    from docsplit_hf.apps.cli.labeled_arguments import LabeledArguments
 
     fill(archive)
     code, printed = run("learn", str(tmp_path / "learned"))
     assert code == 0 and "48 examples of 3 labels" in printed and "docsplit fit --dataset_name" in printed
     assert "correspondent: 1 labels in 48 documents outside the inbox, and two are needed" in printed
-    examples = load_labeled_examples(
-        tmp_path / "learned" / "document_type.jsonl", id_column="id", test_size=0, validation_size=0
-    )["train"]
     torch.manual_seed(0)
-    pipe = pipeline("docsplit-knn", model=BertModel(make_tiny_config()), tokenizer=tokenizer, device="cpu")
-    pipe.add_examples(examples["text"], examples.features["label"].int2str(examples["label"]), ids=examples["id"])
-    pipe.fit(show_progress=False)
-    pipe.save_pretrained(tmp_path / "document_type")
+    encoder = str(tmp_path / "encoder")
+    BertModel(make_tiny_config()).save_pretrained(encoder)
+    tokenizer.save_pretrained(encoder)
+    data = LabeledArguments(dataset_name=str(tmp_path / "learned" / "document_type.jsonl"), id_column="id")
+    fit_classifier(data, FitArguments(encoder, output_dir=str(tmp_path / "document_type"), use_cpu=True))
     return tmp_path / "document_type"
 
 
@@ -220,7 +219,7 @@ def test_sure_answers_are_written_the_rest_is_left_and_people_are_learned_from(a
         assert code == 0, printed
         return printed.splitlines()[0]
 
-    assert learn() == "document_type: nothing new, 48 examples"
+    assert learn() == "document_type: 0 new or corrected, 0 gone, 48 examples in all"
     written["document_type"] = 3  # a person corrects it
     archive.names["document_types"][4] = "report"
     archive.documents[unsure] |= {"document_type": 4, "tags": []}
@@ -230,7 +229,11 @@ def test_sure_answers_are_written_the_rest_is_left_and_people_are_learned_from(a
     labels = labels_in(fitted)
     assert (labels[str(sure)], labels[str(unsure)], labels["1"]) == ("letter", "report", "contract")
     assert len(labels) == 49 and "2" not in labels
-    assert learn() == "document_type: nothing new, 49 examples"
+    assert learn() == "document_type: 0 new or corrected, 0 gone, 49 examples in all"
+    for document_type, label in ((1, "invoice"), (2, "contract"), (1, "invoice")):  # equal edits are not taken for one
+        archive.documents[1]["document_type"] = document_type
+        assert learn() == "document_type: 1 new or corrected, 0 gone, 49 examples in all"
+        assert labels_in(fitted)["1"] == label
 
 
 def test_a_document_is_consumed_whatever_happens(archive, run):
@@ -243,6 +246,6 @@ def test_a_document_is_consumed_whatever_happens(archive, run):
     code, printed = run(DOCUMENT_ID=str(number), DOCSPLIT_PAPERLESS_TOKEN="")
     assert code == 0 and "DOCSPLIT_PAPERLESS_TOKEN" in printed
     assert archive.documents[number] == before
-    code, printed = run("learn", "somewhere", DOCSPLIT_REJECT="a little")
+    code, printed = run("learn", "somewhere", DOCSPLIT_CHARACTERS="a little")
     assert code == 1 and "'a little'" in printed
     assert run()[0] == 2

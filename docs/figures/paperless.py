@@ -15,7 +15,7 @@ def paperless() -> Figures:
     runs = content("paperless.jsonl")
     return {
         "by property": [_by_property(run, field) for field in FIELDS for run in runs],
-        "by batch": [_by_batch(run, number) for number in range(len(runs[0]["batches"])) for run in runs],
+        "by document": [_by_document(run) for run in runs],
         "versions": _versions(runs),
     }
 
@@ -40,18 +40,14 @@ def _by_property(run: dict[str, Any], field: str) -> Row:
     )
 
 
-def _by_batch(run: dict[str, Any], number: int) -> Row:
-    """What became of the documents of a batch."""
-    batch = run["batches"][number]
-    answers = [counts["right"] + counts["wrong"] + counts["given"] for counts in batch["fields"].values()]
-    wrong = [counts["wrong"] + counts["given"] for counts in batch["fields"].values()]
-    return (
-        str(number + 1),
-        _name(run),
-        f"{sum(answers)}, {sum(wrong)} wrong ({_share(sum(wrong), sum(answers))})",
-        f"{batch['out_of_inbox']}, {batch['out_of_inbox_wrong']} wrong",
-        f"{batch['documents'] - batch['out_of_inbox']}",
-    )
+def _by_document(run: dict[str, Any]) -> Row:
+    """What a person is spared, and what is wrong without being looked at."""
+    batches = run["batches"]
+    documents = sum(batch["documents"] for batch in batches)
+    out = sum(batch["out_of_inbox"] for batch in batches)
+    wrong = sum(batch["out_of_inbox_wrong"] for batch in batches)
+    right = sum(batch["all_right"] for batch in batches)
+    return _name(run), f"{right} of {documents}", str(documents - out), f"{out}", f"{wrong} ({_share(wrong, out)})"
 
 
 def _share(part: int, whole: int) -> str:

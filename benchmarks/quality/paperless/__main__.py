@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -165,15 +166,32 @@ class Measurement:
         return names.get(document[field])
 
     def _sort_inbox(self) -> None:
-        """Set the right values of all documents in the inbox, and take them out, as a person does."""
-        for document in list(self.paperless.documents()):
-            if self.inbox not in document["tags"]:
-                continue
-            paper = self.papers[document["original_file_name"]]
-            changes = {field: self.ids[field].get(paper.truth(field)) for field in ("document_type", "correspondent")}
-            tag = self.ids["tags"].get(paper.truth("tags"))
-            changes["tags"] = [] if tag is None else [tag]
-            self.paperless.send("PATCH", f"{DOCUMENTS}{document['id']}/", changes)
+        """Set the right values of all documents in the inbox, and take them out, as a person does with many at once."""
+        documents = [one for one in self.paperless.documents() if self.inbox in one["tags"]]
+        for field in ("document_type", "correspondent"):
+            to_set = defaultdict(list)
+            for document in documents:
+                value = self.ids[field].get(self._truth(document, field))
+                if document[field] != value:
+                    to_set[value].append(document["id"])
+            for value, chosen in to_set.items():
+                self._edit(chosen, f"set_{field}", **{field: value})
+        for value, tag in self.ids["tags"].items():
+            right = {document["id"] for document in documents if self._truth(document, "tags") == value}
+            given = {document["id"] for document in documents if tag in document["tags"]}
+            self._edit(sorted(right - given), "modify_tags", add_tags=[tag], remove_tags=[])
+            self._edit(sorted(given - right), "modify_tags", add_tags=[], remove_tags=[tag])
+        self._edit([document["id"] for document in documents], "remove_tag", tag=self.inbox)
+        self.paperless.wait_for_tasks()
+
+    def _truth(self, document: dict[str, Any], field: str) -> str | None:
+        return self.papers[document["original_file_name"]].truth(field)
+
+    def _edit(self, documents: list[int], method: str, **parameters: Any) -> None:
+        """Edit several documents."""
+        if documents:
+            body = {"documents": documents, "method": method, "parameters": parameters}
+            self.paperless.send("POST", f"{DOCUMENTS}bulk_edit/", body)
 
 
 def measure_own(options: argparse.Namespace, archive: Archive, home: Path) -> Measured:

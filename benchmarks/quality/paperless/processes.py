@@ -21,6 +21,7 @@ START_SECONDS = 300
 CONSUME_SECONDS = 3_600
 DOCUMENTS = "/api/documents/"
 STOP_SECONDS = 60
+POLL_SECONDS = 2
 # Unlike in its container, a process consumes many documents, which saves the imports of each.
 WORKER_OPTIONS = ("--concurrency", "3", "--max-tasks-per-child", "1000", "--without-mingle", "--without-gossip")
 # NLTK's sentence model, which paperless loads, without parameters. They would change nothing, as paperless removes all
@@ -142,22 +143,28 @@ class Paperless:
             part.write_text(text, encoding="utf-8")
             shutil.move(part, self._home / "consume" / name)
         deadline = begun + CONSUME_SECONDS
-        while self._unfinished(expected):
+        while self._count() < expected:
             if time.perf_counter() > deadline:
-                raise AssertionError(
-                    f"{self._count()} of {expected} documents are there: see the logs in {self._home}."
-                )
-            time.sleep(1)
+                raise AssertionError(f"{self._count()} of {expected} documents are there: see {self._home}.")
+            self._look_at_tasks()
+            time.sleep(POLL_SECONDS)
+        self.wait_for_tasks()
         return time.perf_counter() - begun
 
-    def _unfinished(self, expected: int) -> bool:
-        """Whether documents are missing, or tasks are under way: the script runs after a document is there."""
-        failed = self.send("GET", "/api/tasks/?status=failure")
-        if failed["count"]:
-            raise AssertionError(f"{failed['count']} tasks failed, such as {failed['results'][0]}.")
-        if self._count() < expected:
-            return True
-        return any(self.send("GET", f"/api/tasks/?status={status}")["count"] for status in ("pending", "started"))
+    def wait_for_tasks(self) -> None:
+        """Wait for the tasks under way: the script runs after a document is there."""
+        while self._look_at_tasks():
+            time.sleep(POLL_SECONDS)
+
+    def _look_at_tasks(self) -> bool:
+        """Whether tasks are under way; one that failed is an error."""
+        count = {}
+        for status in ("failure", "pending", "started"):
+            found = self.send("GET", f"/api/tasks/?status={status}&page_size=1")
+            count[status] = found["count"]
+            if status == "failure" and found["count"]:
+                raise AssertionError(f"{found['count']} tasks failed, such as {found['results'][0]}.")
+        return count["pending"] + count["started"] > 0
 
     def _count(self) -> int:
         return self.send("GET", f"{DOCUMENTS}?page_size=1&fields=id")["count"]
@@ -165,14 +172,14 @@ class Paperless:
     def _settings(self, stop_words: Path) -> dict[str, str]:
         """Its environment variables; it listens on this machine, and reads no scans."""
         for name in ("data", "media", "consume"):
-            (self._home / name).mkdir(parents=True)
+            (self._home / name).mkdir(parents=True, exist_ok=True)
         nltk = self._home / "nltk"
         model = nltk / "tokenizers" / "punkt_tab" / "english"
-        model.mkdir(parents=True)
+        model.mkdir(parents=True, exist_ok=True)
         for name in SENTENCE_MODEL:
             (model / name).touch()
         words = nltk / "corpora" / "stopwords"
-        words.mkdir(parents=True)
+        words.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(stop_words / "english", words / "english")  # not its mode: NLTK refuses what others may write
         return {
             "PAPERLESS_DATA_DIR": str(self._home / "data"),

@@ -21,6 +21,7 @@ from .longer_study import longer_study
 from .milvus import milvus
 from .neighbors import neighbors
 from .pages import Figures, write_figures
+from .paperless import paperless
 from .performance import measurements, performance
 from .projection import projection
 from .readme import readme
@@ -62,6 +63,7 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/results/ten_million/results.md": ten_million,
     "docs/results/training_by_passages.md": training_by_passages,
     "docs/teacher.md": teacher,
+    "examples/paperless/README.md": paperless,
 }
 # Reports without a sentence of their own.
 REPORTS: Mapping[str, Callable[[], str]] = {

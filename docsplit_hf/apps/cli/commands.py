@@ -55,7 +55,6 @@ REMOVED_OPTIONS = {
     "rerank": _INDEX,
     "max_train_examples": "give a smaller file",
     "max_test_examples": "give a smaller file",
-    "id_column": "load_labeled_examples takes it in Python",
     "teacher_texts": "pipe.fit takes it in Python",
     "triplet_choice": "triplets are drawn at random",
     "merge_labels": "give such labels one name in the file",

@@ -24,6 +24,10 @@ class LabeledArguments:
     text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
     label_column: str = HfArg(default="label", help="The column with the labels: names or numbers, or lists of them.")
     label_separator: str | None = HfArg(default=None, help="Separator of the labels of a text in one string.")
+    id_column: str | None = HfArg(
+        default=None,
+        help="The column with the ids of the examples, by which they are changed later. Default: the row number.",
+    )
     csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     train_split: str = HfArg(default="train", help="Split of the data set, or file of the folder, to learn from.")

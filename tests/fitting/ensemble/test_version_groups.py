@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble import corpus as corpora
 from docsplit_hf.fitting.ensemble.corpus import make_corpus
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.held_out_scores import folds_of, voters_in_corpus
@@ -79,7 +78,7 @@ def report_of(store):
 
 def without_versions(monkeypatch):
     nothing = VersionPairs(np.zeros((0, 2), np.int64), np.zeros(0))
-    monkeypatch.setattr(corpora, "version_pairs", lambda texts: nothing)
+    monkeypatch.setattr("docsplit_hf.reading.versions.version_pairs", lambda texts: nothing)
 
 
 def accuracy(report, expert="ensemble"):

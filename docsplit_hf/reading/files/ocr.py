@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import shutil
 import signal
 import subprocess
@@ -63,7 +64,10 @@ def _run_tesseract(page, options: FileOptions) -> str:
     # The program keeps an alarm that is set before it starts, so it ends even if this process is killed.
     seconds = FILES_IN_TIME * options.seconds
     set_alarm = partial(signal.setitimer, signal.ITIMER_REAL, seconds)
-    finished = subprocess.run(command, input=picture, capture_output=True, preexec_fn=set_alarm, check=False)
+    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # its threads wait for one another; each core has a worker
+    finished = subprocess.run(
+        command, input=picture, capture_output=True, preexec_fn=set_alarm, env=environment, check=False
+    )
     if finished.returncode == -signal.SIGALRM:
         raise Refusal(TIMED_OUT, f"tesseract took more than {seconds:g} seconds for a page")
     if finished.returncode != 0:

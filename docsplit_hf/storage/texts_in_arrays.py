@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from ..arrays.index import IndexOptions
+from ..arrays.index import EXACT, IndexOptions
 from ..arrays.row_table import TEXT_COLUMNS
 from ..arrays.snapshot import FittedState, Snapshot
 from ..arrays.text_table import TextColumn, TextTable
@@ -55,8 +56,12 @@ def load_with_texts(folder: Path, path: Path) -> Snapshot:
 
     Raises:
         DatastoreError: If a file is damaged.
+        ModuleNotFoundError: If the datastore has an index, and FAISS is not installed.
     """
     manifest = read_manifest(folder / FOLDER)
+    factory = IndexOptions(**manifest["index"]).factory
+    if factory != EXACT and importlib.util.find_spec("faiss") is None:
+        raise ModuleNotFoundError(f"{folder} is searched by FAISS ({factory}): pip install faiss-cpu.")
     texts = read_tensors(path)
     paths = {role: folder / FOLDER / entry["name"] for role, entry in manifest["files"].items()}
     for role, entry in manifest["files"].items():

@@ -1,0 +1,82 @@
+"""Ids, texts and labels beside an exported model give the snapshot that the Parquet files give."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from docsplit_hf.arrays.index import IndexOptions
+from docsplit_hf.arrays.row_table import TEXT_COLUMNS
+from docsplit_hf.arrays.text_table import TextTable
+from docsplit_hf.storage.datastore_files import load_snapshot, save_snapshot
+from docsplit_hf.storage.manifest import DatastoreError
+from docsplit_hf.storage.texts_in_arrays import TEXT_ARRAYS, load_with_texts, source_of_texts, write_texts
+
+from ..classifier.datastore.datastores import contents_of
+from .test_datastore_files import make_snapshot
+
+
+@pytest.fixture(params=[False, True], ids=["one label", "several labels"])
+def saved(request, tmp_path):
+    snapshot = make_snapshot(multi_label=request.param, whole=True, label_names=("a", "b", "c"))
+    save_snapshot(tmp_path, snapshot)
+    write_texts(tmp_path / TEXT_ARRAYS, load_snapshot(tmp_path, None, None))
+    return tmp_path
+
+
+def assert_same(found, expected):
+    """Two snapshots with the same content; one keeps its texts in arrays."""
+    assert isinstance(found.rows, TextTable)
+    for name in TEXT_COLUMNS:
+        assert found.rows[name].to_pylist() == expected.rows[name].to_pylist()
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    np.testing.assert_array_equal(found.keys, expected.keys)
+    for one, other in zip(found.passages or (), expected.passages or (), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert found.label_names == expected.label_names and found.options == expected.options
+
+
+def test_the_snapshot_is_that_of_the_files(saved):
+    expected = load_snapshot(saved, None, None)
+    found = load_with_texts(saved, saved / TEXT_ARRAYS)
+    assert_same(found, expected)
+    assert_same(found.documents, expected.documents)
+    assert contents_of(found.fitted) == contents_of(expected.fitted)
+    query = expected.keys[:1]
+    for kind in ("examples", "documents"):
+        one, other = (snapshot.search(query, 3, kind=kind) for snapshot in (found, expected))
+        assert [one.example(0, rank) for rank in range(3)] == [other.example(0, rank) for rank in range(3)]
+        assert one.texts == other.texts and one.ids == other.ids
+    assert found.first(4).texts == expected.first(4).texts
+
+
+def test_another_save_has_other_texts(saved):
+    before = source_of_texts(saved)
+    assert set(before) == {"rows", "document_rows", "vocabulary"}
+    save_snapshot(saved, make_snapshot(seed=1, whole=True, label_names=("a", "b", "c")))
+    assert source_of_texts(saved) != before
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda arrays: arrays | {"labels": arrays["labels"][1:]}, "its labels, of the shape"),
+        (lambda arrays: {name: array for name, array in arrays.items() if name != "text.ends"}, "has no array"),
+        (lambda arrays: arrays | {"document_id.is_null": np.zeros(1, bool)}, "do not fit together"),
+    ],
+)
+def test_damaged_arrays_are_named(saved, damage, said):
+    path = saved / TEXT_ARRAYS
+    save_file(damage(load_file(path)), path)
+    with pytest.raises(DatastoreError, match=said):
+        load_with_texts(saved, path)
+
+
+def test_an_index_needs_faiss(tmp_path, monkeypatch):
+    save_snapshot(tmp_path, make_snapshot(options=IndexOptions("HNSW8"), label_names=("a", "b", "c")))
+    write_texts(tmp_path / TEXT_ARRAYS, load_snapshot(tmp_path, None, None))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"searched by FAISS \(HNSW8\): pip install faiss-cpu"):
+        load_with_texts(tmp_path, tmp_path / TEXT_ARRAYS)
+    assert importlib.util.find_spec("faiss") is None

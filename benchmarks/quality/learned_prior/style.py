@@ -136,7 +136,8 @@ def chosen_weights(arm: Arm) -> np.ndarray:
 
 def features_of(arm: Arm) -> dict[str, float]:
     """The features of the weight, as the expert computes them."""
-    return {"one": 1.0, "name_reliability": arm.name_reliability, "version_fraction": arm.version_fraction}
+    misleading = 0.0 if arm.agreeing else arm.version_fraction
+    return {"one": 1.0, "name_reliability": arm.name_reliability, "misleading_versions": misleading}
 
 
 def growth(arm: Arm) -> float:

@@ -48,7 +48,7 @@ class TrainingData(NamedTuple):
     has_head: bool  # whether a trained classification head also gives logits
     example_weight: float  # of an example when experts are fitted; that of a document is 1
     proportions: np.ndarray | None  # (C,): of the labels among all texts; None: estimate them
-    version_fraction: float  # of all texts, those that were left out too
+    misleading_versions: float  # fraction of texts that are versions; 0 if examples show that these agree
     versions_mislead: bool  # whether most texts are versions of others, and examples do not show that these agree
     names: Guess | None  # the label names, if the encoder embedded them
     teacher: Guess | None  # a teacher's answers

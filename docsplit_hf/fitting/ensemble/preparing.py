@@ -87,7 +87,7 @@ def prepare_fit(problem: Problem) -> Prepared:
         has_head=problem.has_head,
         example_weight=example_weight,
         proportions=proportions,
-        version_fraction=version_fraction,
+        misleading_versions=0.0 if versions.agreeing else version_fraction,
         versions_mislead=versions_mislead(version_fraction, versions.agreeing),
         names=names,
         teacher=teacher,

@@ -23,7 +23,8 @@ LARGEST_NUMBER = 1e4  # above the root or logarithm of what a text of 2**20 char
 LARGEST_PRIOR = 5.0  # the other experts together have about 1
 LEAST_PRIOR = 1e-6  # above 0, for an ensemble of this expert alone
 # Coefficients of the logarithm of the prior, learned by benchmarks/quality/learned_prior/style.py.
-LEARNED_PRIOR = {"one": -0.907, "name_reliability": -1.47, "version_fraction": 2.41}
+LEARNED_PRIOR = {"one": -0.907, "name_reliability": -1.47, "misleading_versions": 2.41}
+UNKNOWN = 0.5  # reliability of names that were not embedded
 MAX_DESCRIBED = 3
 LEAST_DESCRIBED_DEVIATION = 0.5  # in standard deviations; nearer numbers are those of most texts
 
@@ -46,8 +47,8 @@ class Style(Expert):
     def prior(self, data: TrainingData) -> float:
         features = {
             "one": 1.0,
-            "name_reliability": data.reliability(data.names),
-            "version_fraction": data.version_fraction,
+            "name_reliability": UNKNOWN if data.names is None else data.reliability(data.names),
+            "misleading_versions": data.misleading_versions,
         }
         return prior_weight(features, len(data.rows) / data.targets.shape[1])
 

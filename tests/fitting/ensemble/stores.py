@@ -86,7 +86,7 @@ def training_data(corpus, rows, targets, is_text=None, **others):
         has_head=False,
         example_weight=DEFAULT_EXAMPLE_WEIGHT,
         proportions=None,
-        **{"version_fraction": 0.0, "versions_mislead": False, "names": None, "teacher": None, **others},
+        **{"misleading_versions": 0.0, "versions_mislead": False, "names": None, "teacher": None, **others},
         soft_labels=np.zeros((len(corpus.ids), targets.shape[1]), np.float32),
         centers=np.zeros((targets.shape[1], 0), np.float32),
     )

@@ -83,10 +83,10 @@ def test_a_saved_expert_answers_alike():
 
 
 def test_it_counts_more_where_names_mean_nothing_and_texts_are_versions_of_others():
-    features = {"one": 1.0, "name_reliability": 1.0, "version_fraction": 0.0}
+    features = {"one": 1.0, "name_reliability": 1.0, "misleading_versions": 0.0}
     of_topics = prior_weight(features, 5)
     of_style = prior_weight(features | {"name_reliability": 0.0}, 5)
-    of_versions = prior_weight(features | {"name_reliability": 0.0, "version_fraction": 1.0}, 5)
+    of_versions = prior_weight(features | {"name_reliability": 0.0, "misleading_versions": 1.0}, 5)
     assert of_topics < of_style < of_versions
     assert prior_weight(features, 1) == LEAST_PRIOR
     assert prior_weight(features, 5, {"one": 99.0}) == 0.8 * LARGEST_PRIOR

@@ -1,0 +1,34 @@
+"""Beside published results: docs/results/published.md."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .pages import Figure, Figures
+from .records import benchmark, content
+
+MINILM = "all-MiniLM-L6-v2"
+
+
+def published() -> Figures:
+    return cuad()
+
+
+def cuad() -> dict[str, Figure]:
+    """Return the tables of contract clauses, and the means that sentences name."""
+    benchmark_of_clauses = benchmark("quality.published.cuad")
+    accuracies = benchmark_of_clauses.in_percent(content("contracts/cuad.jsonl"))
+    means = accuracies[MINILM].mean()
+    published = [record for record in content("contracts/cuad_published.jsonl") if record["source"] == "MTEB"]
+    probes = {record["system"]: 100 * np.mean(list(record["accuracy"].values())) for record in published}
+    return {
+        "own texts": means["names, own texts"],
+        "names": means["names"],
+        "names above the probe": means["names"] - means["probe"],
+        "cost of other clauses": means["names"] - means["names, other clauses"],
+        "best published probe": max(probes.values()),
+        "published probe of MiniLM": probes[MINILM],
+        "cuad": benchmark_of_clauses.mean_rows(accuracies),
+        "cuad, worst": benchmark_of_clauses.worst_rows(accuracies),
+        "cuad, published": benchmark_of_clauses.published_rows(accuracies),
+    }

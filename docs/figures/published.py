@@ -5,13 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from .pages import Figure, Figures
-from .records import benchmark, content
+from .records import RESULTS, benchmark, content
 
 MINILM = "all-MiniLM-L6-v2"
 
 
 def published() -> Figures:
-    return cuad()
+    intents = benchmark("quality.published.intents")
+    sib200 = benchmark("quality.published.sib200")
+    return {
+        **cuad(),
+        **intents_by_fit(),
+        "intents": intents.rows(RESULTS / "few_labels" / "intents.jsonl"),
+        "sib200": sib200.rows(RESULTS / "few_labels" / "sib200.jsonl"),
+    }
 
 
 def cuad() -> dict[str, Figure]:
@@ -32,3 +39,17 @@ def cuad() -> dict[str, Figure]:
         "cuad, worst": benchmark_of_clauses.worst_rows(accuracies),
         "cuad, published": benchmark_of_clauses.published_rows(accuracies),
     }
+
+
+def intents_by_fit() -> dict[str, Figure]:
+    """Return the accuracies of intents that sentences name."""
+    figures = {}
+    for record in content("few_labels/intents.jsonl"):
+        if record["set"] == "BANKING77" and record["per_label"] == 5 and record["system"] != "probe":
+            has_documents = "unlabeled" in record["system"]
+            figures[f"seconds {'with' if has_documents else 'without'} documents"] = record["cpu_seconds"]
+        is_named = record["per_label"] == 5 or record["set"] != "HWU64"
+        if record["system"] != "probe" and is_named:
+            name = f"{record['set']}, {record['per_label']}, {record['system']}"
+            figures[name] = 100 * record["accuracy"]
+    return figures

@@ -12,11 +12,13 @@ MINILM = "all-MiniLM-L6-v2"
 
 def published() -> Figures:
     intents = benchmark("quality.published.intents")
+    setfit_table = benchmark("quality.published.setfit_table")
     sib200 = benchmark("quality.published.sib200")
     return {
         **cuad(),
         **intents_by_fit(),
         "intents": intents.rows(RESULTS / "few_labels" / "intents.jsonl"),
+        "setfit": setfit_table.rows(RESULTS / "few_labels" / "setfit_table.jsonl"),
         "sib200": sib200.rows(RESULTS / "few_labels" / "sib200.jsonl"),
     }
 

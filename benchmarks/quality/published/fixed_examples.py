@@ -34,8 +34,8 @@ def table_parser(description: str | None, records: Path) -> argparse.ArgumentPar
 def embedder_of(options: argparse.Namespace, texts: Sequence[str]) -> Embedder:
     """An embedder that has read all texts."""
     reading = types.SimpleNamespace(pool=sorted(set(texts)), test=[])
-    backend = {"backend": "openvino", "precision": "int8"} if options.precision == "int8" else {}
-    return Embedder(options.model or default_model(), reading, options.embeddings, **backend)
+    precision = {"precision": "int8"} if options.precision == "int8" else {}
+    return Embedder(options.model or default_model(), reading, options.embeddings, **precision)
 
 
 def by_fit(

@@ -24,6 +24,7 @@ from .pages import Figures, write_figures
 from .paperless import paperless
 from .performance import measurements, performance
 from .projection import projection
+from .published import published
 from .readme import readme
 from .records import ROOT
 from .reliability import reliability, reliability_guide
@@ -58,6 +59,7 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/results/neighbors.md": neighbors,
     "docs/results/performance.md": measurements,
     "docs/results/projection.md": projection,
+    "docs/results/published.md": published,
     "docs/results/reliability.md": reliability,
     "docs/results/study.md": study,
     "docs/results/ten_million/results.md": ten_million,

@@ -22,6 +22,7 @@ from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.reading.inputs import texts_and_pairs
 
 SAMPLE = 64  # texts for measuring speed
+CALIBRATED = ("k", "knn_temperature", "knn_weight", "knn_calibration")  # settings that change with the examples
 
 
 class Embedder:
@@ -31,6 +32,8 @@ class Embedder:
         self.name = encoder
         self.options = options
         self._pipe = self.pipeline()
+        config = self._pipe.model.config
+        self._calibration = {name: getattr(config, name) for name in CALIBRATED}
         texts = task.pool + task.test
         embeddings = cached_embeddings(self, [json.dumps(text) for text in texts], folder)
         self._known = dict(zip(_keys_of(texts), embeddings, strict=True))
@@ -51,6 +54,13 @@ class Embedder:
     def pipeline(self) -> Pipeline:
         """A pipeline without examples."""
         return pipeline("docsplit-knn", model=self.name, **self.options)
+
+    def emptied_pipeline(self) -> Pipeline:
+        """The pipeline that embeds, without examples: to open another one takes a second or more."""
+        self._pipe.datastore = None
+        for name, value in self._calibration.items():
+            setattr(self._pipe.model.config, name, value)
+        return self._pipe
 
     def embed_anew(self, texts: Sequence[Text]) -> np.ndarray:
         """Normalized embeddings, float32 (N, H), computed by the encoder."""

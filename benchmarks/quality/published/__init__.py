@@ -1,0 +1,1 @@
+"""Tables that others published, measured here by their protocols."""

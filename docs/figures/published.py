@@ -1,0 +1,57 @@
+"""Beside published results: docs/results/published.md."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .pages import Figure, Figures
+from .records import RESULTS, benchmark, content
+
+MINILM = "all-MiniLM-L6-v2"
+
+
+def published() -> Figures:
+    intents = benchmark("quality.published.intents")
+    setfit_table = benchmark("quality.published.setfit_table")
+    sib200 = benchmark("quality.published.sib200")
+    return {
+        **cuad(),
+        **intents_by_fit(),
+        "intents": intents.rows(RESULTS / "few_labels" / "intents.jsonl"),
+        "setfit": setfit_table.rows(RESULTS / "few_labels" / "setfit_table.jsonl"),
+        "sib200": sib200.rows(RESULTS / "few_labels" / "sib200.jsonl"),
+    }
+
+
+def cuad() -> dict[str, Figure]:
+    """Return the tables of contract clauses, and the means that sentences name."""
+    benchmark_of_clauses = benchmark("quality.published.cuad")
+    accuracies = benchmark_of_clauses.in_percent(content("contracts/cuad.jsonl"))
+    means = accuracies[MINILM].mean()
+    published = [record for record in content("contracts/cuad_published.jsonl") if record["source"] == "MTEB"]
+    probes = {record["system"]: 100 * np.mean(list(record["accuracy"].values())) for record in published}
+    return {
+        "own texts": means["names, own texts"],
+        "names": means["names"],
+        "names above the probe": means["names"] - means["probe"],
+        "cost of other clauses": means["names"] - means["names, other clauses"],
+        "best published probe": max(probes.values()),
+        "published probe of MiniLM": probes[MINILM],
+        "cuad": benchmark_of_clauses.mean_rows(accuracies),
+        "cuad, worst": benchmark_of_clauses.worst_rows(accuracies),
+        "cuad, published": benchmark_of_clauses.published_rows(accuracies),
+    }
+
+
+def intents_by_fit() -> dict[str, Figure]:
+    """Return the accuracies of intents that sentences name."""
+    figures = {}
+    for record in content("few_labels/intents.jsonl"):
+        if record["set"] == "BANKING77" and record["per_label"] == 5 and record["system"] != "probe":
+            has_documents = "unlabeled" in record["system"]
+            figures[f"seconds {'with' if has_documents else 'without'} documents"] = record["cpu_seconds"]
+        is_named = record["per_label"] == 5 or record["set"] != "HWU64"
+        if record["system"] != "probe" and is_named:
+            name = f"{record['set']}, {record['per_label']}, {record['system']}"
+            figures[name] = 100 * record["accuracy"]
+    return figures

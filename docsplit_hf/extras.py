@@ -20,8 +20,9 @@ LIBRARIES = {
     "openvino": ("openvino", "nncf"),
     "serve": ("fastapi", "uvicorn", "httptools", "pydantic", "prometheus_client", "python_multipart"),
     "tensorboard": ("tensorboard",),
+    "watch": ("watchfiles",),
 }
-EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "export": "onnx", "serve": "serve"}
+EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "export": "onnx", "serve": "serve", "watch": "watch"}
 # The extra that an option needs with a value; None: with any value or without one.
 EXTRA_OF_OPTION = {
     ("--mcp", None): "mcp",

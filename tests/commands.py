@@ -8,6 +8,7 @@ from unittest import mock
 from transformers import HfArgumentParser
 
 from docsplit_hf.apps.cli import demo, evaluate_arguments, pretrain_arguments, serve
+from docsplit_hf.apps.cli.commands import with_options
 from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.embed_corpus import CorpusArguments
 from docsplit_hf.apps.cli.encoder_arguments import EncoderArguments
@@ -15,6 +16,7 @@ from docsplit_hf.apps.cli.export import ExportArguments
 from docsplit_hf.apps.cli.old_classify import new_commands, option_types
 from docsplit_hf.apps.cli.suggest import SuggestionArguments
 from docsplit_hf.apps.cli.undo import UndoArguments
+from docsplit_hf.apps.cli.watch import WatchArguments
 from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
 from docsplit_hf.evaluation.runner import PROTOCOLS
 from docsplit_hf.pretraining.objectives import OBJECTIVES
@@ -29,6 +31,7 @@ OTHERS = {
     "embed-corpus": (CorpusArguments, EncoderArguments),
     "suggest": (SuggestionArguments,),
     "undo": (UndoArguments,),
+    "watch": (WatchArguments,),
     "export": (ExportArguments,),
 }
 
@@ -88,6 +91,8 @@ def _parsed(command):
         return demo.make_parser().parse_args(arguments)
     if name in ("export", "undo"):
         arguments = ["--folder", *arguments]
+    if name == "watch":
+        arguments = with_options(("inbox", "sorted"), arguments)
     if name == "suggest":
         arguments = ["--model_name_or_path", *arguments]
     if name == "serve":

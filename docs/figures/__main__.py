@@ -14,6 +14,7 @@ from .contracts import contracts
 from .encoders import encoders
 from .few_labels import few_labels
 from .file_readers import file_readers
+from .folder_of_files import folder_of_files
 from .gpu import papers_on_a_gpu
 from .guides import coming_from_setfit, corpus, few_labels_guide, no_labels, pretraining
 from .length import length
@@ -46,6 +47,7 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/encoders.md": encoders,
     "docs/few_labels.md": few_labels_guide,
     "docs/files.md": file_readers,
+    "docs/folder_of_files.md": folder_of_files,
     "docs/no_labels.md": no_labels,
     "docs/performance.md": performance,
     "docs/pretraining.md": pretraining,

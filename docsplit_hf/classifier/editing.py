@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from itertools import chain
 from numbers import Number
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -276,6 +277,34 @@ def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
     datastore.relabel(labels)
     if labels and datastore.fitted is not None:
         logger.info("The neighbors use the new labels from now on; call fit() again for the other experts.")
+
+
+def ids_to_remove(
+    datastore: Store,
+    ids: Sequence[str],
+    texts: Sequence[str],
+    files: Sequence[str | Path],
+    are_documents: bool = False,
+) -> Sequence[str]:
+    """Return the ids of rows to remove as ``KNNClassifierPipeline.remove_examples`` describes."""
+    for name, given in (("ids", ids), ("texts", texts), ("files", files)):
+        if isinstance(given, (str, Path)):
+            raise TypeError(f"{name} is {given!r}: give a list.")
+    if not texts and not files:
+        return ids
+    import pyarrow.compute as pc
+
+    view = datastore.view().all()
+    state = view.documents if are_documents else view
+    found = list(ids)
+    for column, values in (("text", texts), ("file", list(map(str, files)))):
+        for value in values:
+            same = [] if state is None else state.rows.filter(pc.equal(state.rows[column], value))["id"].to_pylist()
+            if not same:
+                kind = "document" if are_documents else "example"
+                raise ValueError(f"No {kind} has the {column} {value!r}: give it as answers and neighbors show it.")
+            found += same
+    return list(dict.fromkeys(found))
 
 
 def _refuse_new_label(label: Any, known: Sequence[str], which: str, next_step: str) -> None:

@@ -533,11 +533,16 @@ class KNNDatastore:
         """Save to ``<folder>/datastore/``, replacing the datastore there: completely, or not at all.
 
         If the folder has a classifier, the datastore belongs to it from then on. The index is saved to the cache of
-        this machine.
+        this machine. Nothing is left of rows and documents that were removed; words that only they had leave the
+        vocabulary of the fitted state, too.
 
         Args:
             folder: The folder of a model, or any other folder.
         """
+        from ..fitting.ensemble.forgetting import without_words_of_removed
+
+        with self._writing:
+            self._state = without_words_of_removed(self._state)
         save_snapshot(folder, self._state)
 
     @classmethod

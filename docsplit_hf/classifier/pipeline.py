@@ -138,12 +138,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         if self.datastore is not None:
             recalibrate_if_grown(self.model.config, self.datastore)
 
-    def __getattr__(self, name: str) -> Any:
-        """Say what to write instead of a method of earlier versions."""
-        if name == "remove_documents":
-            raise AttributeError("pipe.remove_documents was removed: call pipe.datastore.remove_documents(ids).")
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
-
     @property
     def embedder(self) -> TextEmbedder:
         """TextEmbedder of the current model and tokenizer."""
@@ -349,7 +343,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         Args:
             texts: Texts, pairs of texts, or paths of files, in any form that a call takes; or the ``Path`` of a folder.
-            ids: An id for each text, for ``datastore.remove_documents``. None: they are numbered, "d0", "d1", ...
+            ids: An id for each text, for ``remove_documents``. None: they are numbered, "d0", "d1", ...
             show_progress: Whether to show a progress bar.
             **options: ``bf16``, ``batch_size``, ``max_length``, ``max_passages`` as for a call.
 
@@ -489,16 +483,44 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         has_head = embedder.model.config.num_labels > 0
         return measure_drift(embedder.embed, has_head, experts, texts, earlier, reject, show_progress)
 
-    def remove_examples(self, ids: Sequence[str]) -> None:
-        """Remove examples, so that the next call ignores them.
+    def remove_examples(
+        self, ids: Sequence[str] = (), *, texts: Sequence[str] = (), files: Sequence[str | Path] = ()
+    ) -> None:
+        """Remove examples, so that the next call ignores them, and the next save leaves nothing of them.
+
+        The experts keep what they have learned until the next ``fit``.
 
         Args:
             ids: Ids that ``add_examples`` returned, or that ``neighbors`` have.
+            texts: Texts of examples.
+            files: Files that examples come from, as answers and ``neighbors`` name them.
 
         Raises:
-            ValueError: If no example has that id.
+            ValueError: If no example has that id, text or file.
         """
-        self._datastore().remove(ids)
+        from .editing import ids_to_remove
+
+        store = self._datastore()
+        store.remove(ids_to_remove(store, ids, texts, files))
+
+    def remove_documents(
+        self, ids: Sequence[str] = (), *, texts: Sequence[str] = (), files: Sequence[str | Path] = ()
+    ) -> None:
+        """Remove documents without labels, as ``remove_examples`` removes examples.
+
+        Args:
+            ids: Ids that ``add_documents`` returned.
+            texts: Texts of documents.
+            files: Files that documents come from.
+
+        Raises:
+            ValueError: If no document has that id, text or file.
+        """
+        from .editing import ids_to_remove
+
+        if self.datastore is None:
+            raise ValueError("There are no documents to remove: add_documents adds some.")
+        self.datastore.remove_documents(ids_to_remove(self.datastore, ids, texts, files, are_documents=True))
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
         """Change the labels of the given examples: of all, or of none if one is refused. Nothing is embedded again.
@@ -594,7 +616,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
 
-        The folder's content is replaced at once: a killed process leaves the old classifier or the new one.
+        The folder's content is replaced at once: a killed process leaves the old classifier or the new one. Nothing is
+        left in it of examples and documents that were removed, except what a trained head has learned from them.
 
         Args:
             save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
@@ -607,6 +630,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If there are no examples to save, or ``self_contained`` is impossible.
         """
         from ..self_contained.save_code import check_copied_package, save_code
+        from ..storage.forgetting import forget_edits
         from .model_card import save_classifier_card
 
         datastore = self._datastore()
@@ -626,6 +650,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             if self_contained:
                 save_code(staging)
             datastore.save_pretrained(staging)
+        if datastore.is_saved_with_classifier:
+            forget_edits(folder, set(datastore.ids))
 
     def push_to_hub(
         self,

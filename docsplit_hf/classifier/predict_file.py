@@ -22,14 +22,23 @@ from ..reading.files.failure_lists import FAILED, write_failures
 from ..reading.files.failures import FailedFile
 from ..reading.files.finding import refuse_mistyped_path
 from ..reading.inputs import FileInput, InputRow, files_of, read_inputs
-from ..reading.origins import describe_place
 from ..reading.source import find_text_files, kind_of
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
 from .call_options import CallOptions, checked_options
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .sorted_files import REPORTS, Link, Sorted, check_sorted_folder, sort_files
+from .sorted_files import (
+    REPORTS,
+    Link,
+    Sorted,
+    SortedFile,
+    Targets,
+    check_sorted_folder,
+    planned_file,
+    sort_files,
+)
+from .sorting_plan import page_of, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +56,7 @@ class PredictionFiles:
     safe_csv: bool = False  # whether to make formulas harmless in spreadsheets
     sorted_folder: Path | None = None  # folder to sort the files into, by label
     link: Link | None = None  # to sorted files; None to copy them
+    dry_run: bool = False  # whether to plan only where files would be sorted
 
     @functools.cached_property
     def has_documents(self) -> bool:
@@ -99,6 +109,7 @@ class Outcome(NamedTuple):
     rejected: int  # rows with a rejected text
     failed: int = 0  # files that could not be read
     sorted_files: Sorted | None = None  # the files that were sorted into a folder
+    planned: list[SortedFile] | None = None  # with ``dry_run``: where each file would go
 
 
 def check_files(files: PredictionFiles, overwrite: bool = False) -> tuple[list[str], int]:
@@ -177,6 +188,9 @@ def classify_file(
     scores and neighbors, best first. A column of the file with one of these names becomes ``input_<name>``. An empty
     text gets neither label nor score; a rejected one gets a score, and a ``reason`` if it has no content.
 
+    With ``dry_run`` of the files, documents are answered and nothing is sorted; the run that sorts them uses these
+    answers.
+
     Of documents, the columns are ``file``, ``label``, ``score``, ``page`` and ``reason``, and those of the options.
     Documents that cannot be read have neither label nor score, and are listed in ``failed.csv`` beside the answers.
 
@@ -226,11 +240,15 @@ def classify_file(
                 partial.writelines(f"{to_json(answer)}\n" for answer in answers)
                 partial.flush()
                 bar.update(len(block))
-        _write_answers(files, columns, added)
+        if not files.dry_run:
+            _write_answers(files, columns, added)
         without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
         without_label = sum(answer["label"] is None for answer in _kept_answers(files.partial))
-        sorted_files = _finish_documents(files) if files.has_documents else None
-        files.partial.unlink()
+        planned = _plan(files) if files.dry_run else None
+        sorted_files = None
+        if planned is None:
+            sorted_files = _finish_documents(files) if files.has_documents else None
+            files.partial.unlink()
     return Outcome(
         rows=rows,
         without_text=0 if files.has_documents else without_text,
@@ -238,7 +256,18 @@ def classify_file(
         rejected=without_label - without_text,
         failed=without_text if files.has_documents else 0,
         sorted_files=sorted_files,
+        planned=planned,
     )
+
+
+def _plan(files: PredictionFiles) -> list[SortedFile]:
+    """Plan where documents would be sorted. The answers stay in the partial file, for the run that sorts them."""
+    targets = Targets(files.sorted_folder, ())
+    planned = []
+    for document, answer in zip(files.documents, _kept_answers(files.partial), strict=True):
+        if document.path.is_file():
+            planned.append(planned_file(document.path, {**answer, "reason": reason_of(answer)}, targets, files.link))
+    return planned
 
 
 def _inputs(files: PredictionFiles, start: int) -> Iterator[Row | InputRow | FailedFile]:
@@ -251,18 +280,12 @@ def _answers_to_documents(pipe: FileClassifier, block: list[InputRow | FailedFil
     answers = []
     for answer in pipe(block, **options):
         best: Row = dict(answer[0]) if isinstance(answer, list) else dict(answer)
-        row = {"file": best["file"], "label": best["label"], "score": best["score"], "page": _page(best)} | best
-        row["page"] = _page(best)
+        row = {"file": best["file"], "label": best["label"], "score": best["score"], "page": page_of(best)} | best
+        row["page"] = page_of(best)
         if isinstance(answer, list):  # with top_k
             row["top_k"] = answer
         answers.append(row)
     return answers
-
-
-def _page(answer: Row) -> str | None:
-    """Name the page of an answer: its number, several, or "sheet Prices"; None if it is not known."""
-    described = describe_place(answer)
-    return described.removeprefix("pages ").removeprefix("page ") or None
 
 
 def _finish_documents(files: PredictionFiles) -> Sorted | None:
@@ -378,7 +401,8 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
             end = position
             for number, line in enumerate(file, start=1):
                 position += len(line)
-                if number % ROWS_AT_A_TIME == 0 and line.endswith(b"\n"):
+                is_complete = number % ROWS_AT_A_TIME == 0 or number == rows
+                if is_complete and line.endswith(b"\n"):
                     done = number
                     end = position
             if done <= rows:

@@ -2,7 +2,7 @@
 
 A folder holds a sub-folder for each label, and ``manifest.jsonl`` with a line for each file: see ``SortedFile``. The
 manifest is written before any file, as ``manifest.partial.jsonl``, and renamed when all files are there. So a run that
-was killed can be finished without duplicates.
+was killed can be finished without duplicates. A watched folder appends to it instead: see ``sorted_folder.py``.
 """
 
 from __future__ import annotations
@@ -70,6 +70,11 @@ def check_sorted_folder(folder: Path, source: Path) -> None:
             f"{folder} has sorted files already: choose another folder, or remove them by: docsplit undo {folder} "
             "(what it keeps must be moved away, before it is run again)."
         )
+    check_not_inside(folder, source)
+
+
+def check_not_inside(folder: Path, source: Path) -> None:
+    """Raise ValueError if a folder is a file, or lies inside the folder whose files are sorted into it."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file: choose another folder.")
     if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
@@ -113,7 +118,7 @@ def sort_files(
         remove_left_overs(inside, entries)
         for entry in entries:
             resumed += _put(inside, entry)
-            sub_folder = entry.target.partition("/")[0]
+            sub_folder = sub_folder_of(entry.target)
             by_folder[sub_folder] = by_folder.get(sub_folder, 0) + 1
     os.replace(unfinished, folder / MANIFEST)
     renamed = sum(Path(entry.target).name != safe_name(Path(entry.source).name) for entry in entries)
@@ -121,8 +126,11 @@ def sort_files(
 
 
 def read_sorted(path: Path) -> list[SortedFile]:
-    """Read a manifest; raise ValueError if a line is none of its lines."""
-    entries = []
+    """Read a manifest; raise ValueError if a line is none of its lines.
+
+    Of several lines for a file with the same content, the last one counts: a person has moved it.
+    """
+    entries: dict[tuple[str | None, str], SortedFile] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
             entry = SortedFile(**json.loads(line))
@@ -135,8 +143,8 @@ def read_sorted(path: Path) -> list[SortedFile]:
         are_texts = all(isinstance(text, str) for text in texts)
         if not is_report and not (are_texts and is_plain(entry.target) and "/" in entry.target):
             raise ValueError(f"Line {number} of {path} names the file {entry.target!r}: nothing was changed.")
-        entries.append(entry)
-    return entries
+        entries[entry.source, entry.target if is_report else entry.sha256] = entry
+    return list(entries.values())
 
 
 def _plan(
@@ -147,37 +155,70 @@ def _plan(
     link: Link | None,
 ) -> list[SortedFile]:
     """Choose the target of each file that is not planned yet."""
-    labels = [answer["label"] for answer in answers]
-    folders = folders_of_labels(
-        (label for label in labels if label is not None),
-        {entry.label: entry.target.partition("/")[0] for entry in planned if entry.label is not None},
-    )
-    taken: dict[str, set[str]] = {}
-    for entry in planned:
-        sub_folder, _, name = entry.target.partition("/")
-        taken.setdefault(sub_folder, _names_in(folder / sub_folder)).add(folded(name))
+    labels = {answer["label"] for answer in answers if answer["label"] is not None}
+    targets = Targets(folder, labels, planned)
     sources = {entry.source for entry in planned}
     entries = []
-    time = _now()
-    for path, answer, label in zip(paths, answers, labels, strict=True):
-        source = path.resolve().as_posix()
-        if source in sources or not path.is_file():
-            continue
-        sub_folder = folders[label] if label is not None else FAILED if answer["score"] is None else UNSURE
-        if sub_folder not in taken:
-            taken[sub_folder] = _names_in(folder / sub_folder)
-        name = free_name(safe_name(path.name), taken[sub_folder])
-        taken[sub_folder].add(folded(name))
-        entry = SortedFile(
-            source=source,
-            target=f"{sub_folder}/{name}",
-            **_part_of_answer(answer),
-            sha256=sha256_of_file(path),
-            link=link,
-            time=time,
-        )
-        entries.append(entry)
+    for path, answer in zip(paths, answers, strict=True):
+        if path.resolve().as_posix() not in sources and path.is_file():
+            entries.append(planned_file(path, answer, targets, link))
     return entries
+
+
+class Targets:
+    """Chooses a free place for each file: the folder of its label, or that of unsure or of failed files.
+
+    Args:
+        folder: The folder with the sub-folders; None if nothing is there yet.
+        labels: Labels that get a folder; others get one when they are first seen.
+        planned: Files that have a place already.
+    """
+
+    def __init__(self, folder: Path | None, labels: Iterable[str], planned: Iterable[SortedFile] = ()) -> None:
+        planned = list(planned)
+        earlier = {entry.label: sub_folder_of(entry.target) for entry in planned if entry.label is not None}
+        self.folders = folders_of_labels(labels, earlier)
+        self._folder = folder
+        self._taken: dict[str, set[str]] = {}
+        for entry in planned:
+            self._taken_in(sub_folder_of(entry.target)).add(folded(entry.target.partition("/")[2]))
+
+    def choose(self, name: str, answer: Mapping[str, Any]) -> str:
+        """Return the place of a file with this name, which is taken from now on."""
+        label = answer["label"]
+        if label is None:
+            sub_folder = FAILED if answer["score"] is None else UNSURE
+        else:
+            if label not in self.folders:
+                self.folders = folders_of_labels([label], self.folders)
+            sub_folder = self.folders[label]
+        taken = self._taken_in(sub_folder)
+        free = free_name(safe_name(name), taken)
+        taken.add(folded(free))
+        return f"{sub_folder}/{free}"
+
+    def _taken_in(self, sub_folder: str) -> set[str]:
+        """The names that are taken in a sub-folder, in the form in which names are compared."""
+        if sub_folder not in self._taken:
+            self._taken[sub_folder] = set() if self._folder is None else _names_in(self._folder / sub_folder)
+        return self._taken[sub_folder]
+
+
+def planned_file(path: Path, answer: Mapping[str, Any], targets: Targets, link: Link | None = None) -> SortedFile:
+    """Return the line of the manifest for a file with an answer."""
+    return SortedFile(
+        source=path.resolve().as_posix(),
+        target=targets.choose(path.name, answer),
+        **_part_of_answer(answer),
+        sha256=sha256_of_file(path),
+        link=link,
+        time=now(),
+    )
+
+
+def sub_folder_of(target: str) -> str:
+    """The first folder of a target."""
+    return target.partition("/")[0]
 
 
 def _names_in(folder: Path) -> set[str]:
@@ -196,7 +237,7 @@ def _report(folder: Path, name: str) -> SortedFile:
         reason=None,
         sha256=sha256_of_file(folder / name),
         link=None,
-        time=_now(),
+        time=now(),
     )
 
 
@@ -205,7 +246,7 @@ def without_reports(entries: Iterable[SortedFile]) -> list[SortedFile]:
     return [entry for entry in entries if entry.source is not None]
 
 
-def _now() -> str:
+def now() -> str:
     """The time in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -253,7 +294,7 @@ def _put(inside: InsideFolder, entry: SortedFile) -> bool:
             return False
         temporary = f".{name}.{uuid.uuid4().hex}.tmp"
         try:
-            _copy(parent, temporary, entry)
+            copy_file(parent, temporary, entry)
             parent.move_to(parent, temporary, name)
         finally:
             if parent.status(temporary) is not None:
@@ -261,7 +302,7 @@ def _put(inside: InsideFolder, entry: SortedFile) -> bool:
     return False
 
 
-def _copy(parent: InsideFolder, name: str, entry: SortedFile) -> None:
+def copy_file(parent: InsideFolder, name: str, entry: SortedFile) -> None:
     """Copy a file with its time of modification, and check its content."""
     descriptor = parent.open_file(name, os.O_WRONLY | os.O_CREAT)
     with open(entry.source, "rb") as source, open(descriptor, "wb") as target:
@@ -304,7 +345,7 @@ def _is_same_file(status: os.stat_result, source: str) -> bool:
 
 def remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> None:
     """Remove temporary files that a killed run has left."""
-    for sub_folder in {entry.target.partition("/")[0] for entry in entries}:
+    for sub_folder in {sub_folder_of(entry.target) for entry in entries}:
         with contextlib.suppress(FileNotFoundError), inside.subfolder(sub_folder) as parent:
             for name in parent.names():
                 if TEMPORARY.fullmatch(name):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..content_hash import sha256_of_file
+from ..storage.atomic_replacement import locked
 from ..storage.inside_folder import InsideFolder, write_file
 from .sorted_files import (
     MANIFEST,
@@ -19,6 +20,7 @@ from .sorted_files import (
     read_sorted,
     remove_left_overs,
     state_of,
+    sub_folder_of,
     without_reports,
 )
 
@@ -44,11 +46,20 @@ def undo_sorting(folder: Path) -> Undone:
 
     Raises:
         FileNotFoundError: If the folder has no manifest.
-        ValueError: If the manifest is damaged.
+        ValueError: If the manifest is damaged, or docsplit watch sorts files into the folder.
     """
     manifest = next((folder / name for name in (MANIFEST, UNFINISHED) if (folder / name).is_file()), None)
     if manifest is None:
         raise FileNotFoundError(f"{folder} has no {MANIFEST}: give a folder into which files were sorted.")
+    try:
+        with locked(manifest, wait=False):
+            return _undo(folder, manifest)
+    except BlockingIOError as error:
+        raise ValueError(f"docsplit watch sorts files into {folder}: stop it first.") from error
+
+
+def _undo(folder: Path, manifest: Path) -> Undone:
+    """Remove what a manifest lists."""
     listed = read_sorted(manifest)
     entries = without_reports(listed)
     reports = [entry for entry in listed if entry.source is None]
@@ -59,7 +70,7 @@ def undo_sorting(folder: Path) -> Undone:
         removed = len(found["same"])
         missing = len(found["missing"])
         remove_left_overs(inside, entries)
-        for name in {entry.target.partition("/")[0] for entry in entries}:
+        for name in {sub_folder_of(entry.target) for entry in entries}:
             with contextlib.suppress(OSError):  # a person has put something else there
                 inside.remove_empty_folder(name)
         stay = found["changed"] + found["without original"]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..content_hash import sha256_of_file
 from ..reading.files.finding import refuse_mistyped_path
 from .atomic_replacement import model_files, replaced_at_once
-from .manifest import MANIFEST, DatastoreError, read_manifest, unnamed_files
+from .forgetting import forgetting_cached_rows
+from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
 
 FOLDER = "datastore"  # within the folder or repository of a classifier
 CARD = "README.md"
@@ -24,9 +25,11 @@ REMEDY = (
 )
 
 
-def saved_together(folder: str | Path) -> contextlib.AbstractContextManager[Path]:
+@contextlib.contextmanager
+def saved_together(folder: str | Path) -> Iterator[Path]:
     """Replace the classifier and the datastore in a folder in one step; other files stay."""
-    return replaced_at_once(folder, _obsolete_files)
+    with forgetting_cached_rows(Path(folder, FOLDER)), replaced_at_once(folder, _obsolete_files) as staging:
+        yield staging
 
 
 def classifier_checksums(folder: Path) -> dict[str, str]:
@@ -100,7 +103,7 @@ def local_folder(
 
 
 def _obsolete_files(folder: Path) -> list[str]:
-    """Names of the files of datastores before the current one, and of the code of a self-contained classifier."""
+    """Names of the files of the datastore that is replaced, and of the code of a self-contained classifier."""
     from ..self_contained.save_code import code_files
 
-    return [*(f"{FOLDER}/{name}" for name in unnamed_files(folder / FOLDER)), *code_files(folder)]
+    return [*(f"{FOLDER}/{name}" for name in data_files(folder / FOLDER)), *code_files(folder)]

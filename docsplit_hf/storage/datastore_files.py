@@ -16,8 +16,8 @@ A folder holds::
     vocabulary-<sha256>.parquet       ``term``: the vocabulary of the fitted state
 
 Files hold data only, never code. Data files never change, and are named by the first 16 digits of their SHA-256. Saving
-adds new files, then replaces the manifest: a reader finds either the old datastore or the new one. The files that only
-the old manifest names are deleted by the next save, so that whoever has just read it finds them.
+adds new files, then replaces the manifest, then deletes the old files, so that removed texts are gone: a reader finds
+either the old datastore or the new one, or reads again (``read_one_save``).
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ from ..arrays.row_table import (
     with_origin_columns,
 )
 from ..arrays.snapshot import FittedState, Snapshot
-from ..content_hash import sha256_of_file, sha256_of_parts
+from ..content_hash import sha256_of_file
 from .atomic_replacement import delete_files, finish_save, flush_files, move_files, read_one_save, save_lock, staged
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
+from .forgetting import forgetting_cached_rows
 from .inside_folder import InsideFolder
 from .manifest import (
     MANIFEST,
@@ -55,22 +56,21 @@ from .manifest import (
     DatastoreError,
     FileEntry,
     Manifest,
+    data_files,
     file_name,
     make_manifest,
     naming_file_in_errors,
     read_manifest,
     render_manifest,
-    unnamed_files,
 )
 from .snapshot_index import store_index, update_index
-from .tables import mapped_rows, read_batches, read_table, write_table
+from .tables import MAPPED_ROLES, mapped_rows, read_batches, read_table, rows_sha256, write_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..arrays.text_table import TextTable
 
-MAPPED_ROLES = ("keys", "rows")  # files that can stay on the disk
 ROLE_PREFIXES = ("", "document_")  # of examples and of documents
 # Names in fitted states that were saved by earlier versions; the next save writes today's.
 FITTED_SETTINGS = {"several": "multi_label", "beside_documents": "compares_with_documents"}
@@ -91,7 +91,8 @@ def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
     """Save to a folder, beside the classifier if there is one; cache the index on this machine."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    with save_lock(folder):  # no other save may replace the classifier meanwhile
+    # No other save may replace the classifier meanwhile.
+    with save_lock(folder), forgetting_cached_rows(folder / FOLDER):
         finish_save(folder)
         manifest = write_datastore(folder / FOLDER, snapshot, classifier_checksums(folder))
     for prefix, rows in zip(ROLE_PREFIXES, (snapshot, snapshot.documents), strict=True):
@@ -146,7 +147,7 @@ def write_datastore(folder: Path, snapshot: Snapshot, classifier: Mapping[str, s
         tables["vocabulary"] = pa.table({"term": pa.array(snapshot.fitted.vocabulary, pa.string())})
     folder.mkdir(parents=True, exist_ok=True)
     with save_lock(folder), InsideFolder.opened(folder, may_be_link=False) as inside:
-        old_names = unnamed_files(folder)
+        old_names = data_files(folder)
         with staged(inside) as staging:
             for role, arrays in tensors.items():
                 write_tensors(arrays, staging.path / role)
@@ -274,9 +275,8 @@ def _map_examples(
         file.release()
         return pa.schema(columns), batches()
 
-    checksums = [manifest["files"][role]["sha256"] for role in MAPPED_ROLES]
-    table = mapped_rows(sha256_of_parts(checksum.encode() for checksum in checksums), read)
-    return MappedKeys([file], checksums[0]), probe, table
+    table = mapped_rows(rows_sha256(manifest), read)
+    return MappedKeys([file], manifest["files"]["keys"]["sha256"]), probe, table
 
 
 def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: Manifest) -> Snapshot:

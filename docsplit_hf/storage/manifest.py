@@ -131,9 +131,9 @@ def named_files(folder: Path) -> list[str]:
         return []
 
 
-def unnamed_files(folder: Path) -> list[str]:
-    """Return the names of the data files in a folder that belong to older datastores."""
-    names = {path.name for path in folder.glob("*-*")} - set(named_files(folder))
+def data_files(folder: Path) -> list[str]:
+    """Return the names of the data files in a folder, also those that belong to older datastores."""
+    names = [path.name for path in folder.glob("*-*")]
     return [name for name in names if any(pattern.fullmatch(name) for pattern in FILE_NAMES.values())]
 
 

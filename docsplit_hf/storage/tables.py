@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..arrays.row_table import ORIGIN_COLUMNS
+from ..content_hash import sha256_of_parts
 from .atomic_replacement import locked
 from .inside_folder import temporary_file
-from .manifest import MANIFEST, REMEDY, DatastoreError
+from .manifest import MANIFEST, REMEDY, DatastoreError, Manifest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +29,7 @@ ROWS_PER_CHUNK = 16_384
 MIN_UNPACKED_BYTES = 2**26
 MAX_UNPACKING = 1_000
 BYTES_PER_LIST_VALUE = 8
+MAPPED_ROLES = ("keys", "rows")  # files of a datastore that can stay on the disk
 OPTIONAL_COLUMNS = ("text_pair", *ORIGIN_COLUMNS)  # written only if a row has them
 
 
@@ -100,13 +102,23 @@ def row_folder() -> Path:
     return Path(constants.HF_HOME) / "docsplit_hf" / "rows"
 
 
+def rows_sha256(manifest: Manifest) -> str:
+    """Return the name in the cache of the rows of a datastore."""
+    return sha256_of_parts(manifest["files"][role]["sha256"].encode() for role in MAPPED_ROLES)
+
+
+def cached_rows(sha256: str) -> Path:
+    """Return the file in the cache of the table with a name."""
+    return row_folder() / f"{sha256}.arrow"
+
+
 def mapped_rows(
     sha256: str, read: Callable[[], tuple[pa.Schema, Iterable[pa.RecordBatch]]], rewrite: bool = False
 ) -> pa.Table:
     """Map the table cached under ``sha256``; if it is missing, or with ``rewrite``, first write it by ``read``."""
     import pyarrow as pa
 
-    path = row_folder() / f"{sha256}.arrow"
+    path = cached_rows(sha256)
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_suffix(".lock")):  # a second process waits for the first
         if rewrite or not path.is_file():

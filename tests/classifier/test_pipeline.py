@@ -56,11 +56,6 @@ def test_packing_gives_the_same_answers(classifier, tokenizer, examples, texts):
     assert 0 < np.abs(np.subtract(coarse, answers["off"])).mean() < 0.02
 
 
-def test_a_removed_method_teaches_what_to_call_instead(pipe):
-    with pytest.raises(AttributeError, match="call pipe.datastore.remove_documents"):
-        pipe.remove_documents(["d0"])
-
-
 @pytest.mark.parametrize("name, advice", REMOVED.items())
 def test_removed_options_teach_what_to_write_instead(name, advice, pipe, classifier, tokenizer):
     told = re.escape(f"no argument {name!r} any more: {advice}")

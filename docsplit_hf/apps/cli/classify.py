@@ -28,14 +28,16 @@ from ...training.command_line import parse_arguments, show_log
 from ..pipelines import check_installation, open_pipeline
 from .plain_parser import PlainParser, option
 from .shared_options import DATASET_HELP, OUTPUT_DIR, READING_OPTIONS, check_address, connect, refuse_processes
+from .sorting_plan import show_plan
 
 if TYPE_CHECKING:
     from ...arrays.store import Store
     from ...classifier.pipeline import KNNClassifierPipeline
 
 MAIN_OPTIONS = (
-    "model_name_or_path", "predict", "predict_output", "safe_csv", "text_column", "dataset_name", "label_column",
-    "unlabeled_name", "output_dir", "explain", "reject", "novelty", "labels_at", "return_neighbors", "max_length",
+    "model_name_or_path", "predict", "predict_output", "dry_run", "safe_csv", "text_column", "dataset_name",
+    "label_column", "unlabeled_name", "output_dir", "explain", "reject", "novelty", "labels_at", "return_neighbors",
+    "max_length",
 )  # fmt: skip
 
 
@@ -70,6 +72,12 @@ class PredictionArguments:
         default=None,
         help="With a folder as --predict_output: make links to the documents instead of copies.",
         choices=["hard", "symbolic"],
+    )
+    dry_run: bool = option(
+        default=False,
+        help="With a folder as --predict_output: copy nothing; print where each document would go, and write it into "
+        "a file beside the folder, such as sorted-plan.csv. The command without it uses the same answers. With "
+        "--explain, the plan names the words that decided.",
     )
     safe_csv: bool = option(
         default=False,
@@ -118,6 +126,8 @@ class PredictionArguments:
         is_folder = target.is_dir() or not target.suffix or self.predict_output.endswith(("/", os.sep))
         if self.link is not None and not is_folder:
             raise ValueError(f"--link is for sorted files: give a folder by --predict_output, not the file {target}.")
+        if self.dry_run and not is_folder:
+            raise ValueError(f"--dry_run plans sorted files: give a folder by --predict_output, not the file {target}.")
         files = PredictionFiles(
             source=Path(self.predict),
             target=target / ANSWERS if is_folder else target,
@@ -125,6 +135,7 @@ class PredictionArguments:
             safe_csv=self.safe_csv,
             sorted_folder=target if is_folder else None,
             link=self.link,
+            dry_run=self.dry_run,
         )
         check_files(files, self.overwrite_output_dir)
         return files
@@ -277,6 +288,8 @@ def main() -> dict[str, Any]:
         outcome = classify_file(opened, files, overwrite=arguments.overwrite_output_dir, **options)
     except KeyboardInterrupt as interrupt:
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {how_to_continue(classifier)}") from interrupt
+    if outcome.planned is not None:
+        return figures | show_plan(outcome.planned, files.source, files.sorted_folder)
     print(describe_outcome(outcome, files))
     predicted: dict[str, Any] = {"predict_output": str(files.target), **outcome._asdict()}
     if outcome.sorted_files is not None:

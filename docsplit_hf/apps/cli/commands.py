@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +29,10 @@ COMMANDS = {
     "embed-corpus": Command("apps.cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
     "suggest": Command("apps.cli.suggest", "write a file of the documents to label next"),
     "export": Command("apps.cli.export", "export a classifier, so that it answers without torch"),
-    "undo": Command("apps.cli.undo", "remove the files that classify has sorted into folders", registers=False),
+    "watch": Command("apps.cli.watch", "sort new files of a folder as they come, and learn from what you move"),
+    "undo": Command(
+        "apps.cli.undo", "remove the files that classify or watch has sorted", registers=False
+    ),
     "demo": Command("apps.cli.demo", "try it on a page in the browser"),
     "serve": Command("apps.cli.serve", "serve classifiers to other programs by HTTP", registers=False),
 }
@@ -79,7 +84,14 @@ complete -o default -F _docsplit docsplit
 
 def with_option(name: str, words: list[str]) -> list[str]:
     """Write a first word without the name of its option, such as a folder, with it."""
-    return [f"--{name}", *words] if words and not words[0].startswith("-") else words
+    return with_options((name,), words)
+
+
+def with_options(names: Sequence[str], words: list[str]) -> list[str]:
+    """Write the first words without the names of their options with them."""
+    given = list(itertools.takewhile(lambda word: not word.startswith("-"), words[: len(names)]))
+    named = [part for name, word in zip(names, given, strict=False) for part in (f"--{name}", word)]
+    return named + words[len(given) :]
 
 
 def help_of(command: str) -> str:

@@ -6,8 +6,9 @@ import json
 import shutil
 import tempfile
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .sessions import PageLimits, Session, SharedModel, counted
 from .uploads import LabeledTexts
@@ -47,8 +48,10 @@ def add_texts(session: Session, given: LabeledTexts) -> str:
     return message
 
 
-def give_label(session: Session, text: str, label: str, learn_now: bool = True) -> str:
-    """Set the label of a new or known text, and refit now or later."""
+def give_label(
+    session: Session, text: str, label: str, learn_now: bool = True, given: Mapping[str, Any] | None = None
+) -> str:
+    """Set the label of a new or known text, and refit now or later; ``given``: the text with its file and places."""
     label = label.strip()
     if not text.strip() or not label:
         raise ValueError("Write a text and a label first.")
@@ -63,7 +66,7 @@ def give_label(session: Session, text: str, label: str, learn_now: bool = True) 
         session.limits.check_rows(session.counts().texts + 1)
         if same:
             pipe.remove_examples(same)
-        pipe.add_examples([text], [label], allow_new_labels=True)
+        pipe.add_examples([text if given is None else dict(given)], [label], allow_new_labels=True)
     session.stale = True
     if learn_now or not session.fitted:
         learn(session)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...classifier.sorting_plan import SHOWN_WORDS, reason_of
 from ...reading.files.failures import FailedFile
 from ...reading.files.finding import is_hidden
 from ...reading.files.ocr import installed_engine
@@ -17,11 +18,11 @@ from ...reading.origins import describe_place
 from .changes import add_texts
 from .document_links import LINKS
 from .given_files import GivenFile, below_common_folder, folder_labels
-from .sessions import PageLimits, Session, ShownPassage, counted, percentage
-from .uploads import NO_ANSWER, Classified, LabeledTexts, shortened
-from .views import SHOWN_WORDS, highlight_passage
+from .sessions import PageLimits, PlannedText, Session, ShownPassage, counted
+from .uploads import Classified, LabeledTexts, shortened
+from .views import highlight_passage
 
-ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
+ANSWER_COLUMNS = ("file", "label", "score", "page", "reason", "destination")
 FAILED_HEADERS = ["File", "Why it was not read", "What to do"]
 
 
@@ -109,23 +110,31 @@ def classify_documents(session: Session, given: Documents, error_rate: float | N
     has_experts = session.fitted is not None
     answers = session.pipe(given.texts, show_progress=True, explain=has_experts, reject=error_rate)
     rows: list[dict[str, Any]] = []
-    shown: list[list[str]] = []
-    passages: list[ShownPassage] = []
+    planned: list[PlannedText] = []
     for path, document, answer in zip(given.files, given.texts, answers, strict=True):
         page = describe_place(answer)
-        label = answer["label"] or NO_ANSWER
         rows.append({**answer, "page": page})
-        shown.append([answer["file"], label, percentage(answer["score"]), page])
         explanation = answer.get("explanation", {})
         words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
         passage = highlight_passage(document["text"], words, explanation.get("passage"))
         caption = f"{answer['file']}, {page}" if page else answer["file"]
         first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
         link = LINKS.link(path, first_page)
-        passages.append(ShownPassage(f"{caption}: {label}", passage, link, first_page))
+        planned.append(
+            PlannedText(
+                name=answer["file"],
+                given=document,
+                label=answer["label"],
+                score=answer["score"],
+                page=page,
+                reason=reason_of(answer) or "",
+                passage=ShownPassage(caption, passage, link, first_page),
+                file=path,
+            )
+        )
     for failed in given.failed:
         rows.append({"file": failed.file, "reason": _reason(failed)})
-    target = session.folder / "document_answers.csv"
+    target = session.folder / "classified.csv"
     write_rows(target, lambda: rows, ANSWER_COLUMNS, safe_csv=True)
     unsure = sum(answer["label"] is None for answer in answers)
     summary = f"Classified {counted(len(answers) - unsure, 'document')}."
@@ -133,8 +142,6 @@ def classify_documents(session: Session, given: Documents, error_rate: float | N
         summary += f" {counted(unsure, 'document')} not sure enough, or without content, got no label."
     return Classified(
         path=target,
-        headers=["File", "Label", "Sure", "Page"],
-        rows=shown,
+        planned=planned,
         summary=f"{summary}{given.failed_summary()}",
-        passages=passages,
     )

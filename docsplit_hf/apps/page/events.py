@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from ...reading.columns import columns_of, guess_columns
-from . import uploads, views
+from . import planned, uploads, views
 from .changes import add_texts, give_label, learn, pipeline_of_zip, save_classifier, suggested_text
 from .documents import Documents, add_files, classify_documents, read_documents
 from .given_files import given_files
@@ -62,6 +62,7 @@ MAX_SHOWN_COLUMNS = 12  # columns of a file that the preview shows
 VISIBLE_ROWS = 6  # rows of a table that a telephone shows without scrolling
 SCROLL_HINT = " (scroll to see all)"
 LABEL_BUTTONS = 8  # labels with a button; a list has all of them
+PLAN_WIDTHS = {4: ["44%", "19%", "22%", "15%"], 6: ["22%", "14%", "11%", "18%", "13%", "22%"]}  # by columns
 LEAVE_OUT = "Leave out unsure answers"
 NO_LABELS = "(none)"  # the choice for files without a column of labels
 ENOUGH_TEXTS = 3  # texts of a label below which more are asked for
@@ -144,7 +145,11 @@ class Events:
     def change(self, key: Key, change: Callable[..., str], *values: Any) -> Values:
         """Change the texts, and show what was done."""
         with self.sessions.changing(key) as session:
+            session.plans[session.step] = session.planned
             message = change(session, *values)
+        kept = {step.name for step in self.sessions.steps(key)}
+        session.plans = {step: plan for step, plan in session.plans.items() if step in kept}
+        session.plans[session.step] = session.planned
         gr.Info(as_text(message), duration=5)
         return self.head(key)
 
@@ -153,10 +158,11 @@ class Events:
         return self.change(key, change, text, label) | show_errors(then)(key, *values)
 
     def undo(self, key: Key, *view: Any) -> Values:
-        """Undo the last change, and refresh the step."""
-        self.sessions.undo(key)
+        """Undo the last change, and refresh the step and the plan."""
+        session = self.sessions.undo(key)
+        session.planned = session.plans.get(session.step, session.planned)
         gr.Info("The last change is undone.", duration=5)
-        return {"answered": gr.Row(visible=False)} | self.show(key, *view)
+        return {"answered": gr.Row(visible=False)} | self.show(key, *view) | self.plan(key)
 
     def clear(self, key: Key, *view: Any) -> Values:
         """Remove all texts."""
@@ -270,18 +276,26 @@ class Events:
         rows = uploads.texts_of_file(table, text, label_column, self.limits, options)
         return self.change(key, add_texts, rows) | {"file": None}
 
-    def open_document(self, key: Key, clicked: gr.EventData) -> Values:
-        """Show the passage that decided the answer to the document of a row."""
-        passages = self.sessions[key].passages
-        row = clicked.index[0]
-        if row >= len(passages):
+    def open_planned(self, key: Key, clicked: gr.EventData) -> Values:
+        """Show the passage that decided the answer of a row, and buttons to confirm or correct it."""
+        return _opened_planned(self.sessions[key], clicked.index[0])
+
+    def plan(self, key: Key, row: int | None = None) -> Values:
+        """Show the plan of what was classified last, after a change of its ``row``, and the next row to check."""
+        session = self.sessions[key]
+        if session.classified is None:
             return {}
-        found = passages[row]
-        opens = "Open the file" if found.page is None else f"Open the file at page {found.page}"
+        following = planned.next_unchecked(session.planned, row) if row is not None else session.opened
         return {
-            "docs_passage": gr.HighlightedText(found.passage, label=found.caption, visible=True),
-            "docs_open": gr.Button(opens, link=found.link, visible=found.link is not None),
-        }
+            "answers": gr.DownloadButton(value=str(planned.write_answers(session)), visible=True),
+            "answer_rows": _answer_rows(session),
+            "packed": gr.DownloadButton(visible=False),
+            "planned_undo": gr.Button(visible=any(one.checked for one in session.planned)),
+        } | _opened_planned(session, following)
+
+    def pack(self, key: Key) -> Values:
+        """Offer the documents of the plan in the folders of their labels, for download."""
+        return {"packed": gr.DownloadButton(value=str(planned.write_sorted(self.sessions[key])), visible=True)}
 
     def add_examples(self, key: Key) -> Values:
         """Add the example texts, and answer the last one, which is long and has no label."""
@@ -424,19 +438,16 @@ class Events:
             if given is None:
                 options = uploads.TableOptions(encoding, separator)
                 found = uploads.classify_upload(session, table, text, error_rate, options)
-                caption = "The first answers"
             else:
                 found = classify_documents(session, given, error_rate)
-                caption = f"{counted(len(found.rows), 'document')}: click one to read the passage that decided"
-            session.passages = found.passages
+            session.planned = planned.with_earlier_checks(found.planned, session.planned)
+            session.classified = found.path
+            session.opened = None
         return {
             "classified": found.summary,
-            "answers": gr.DownloadButton(value=str(found.path), visible=True),
-            "answer_rows": _answer_rows(found, caption),
-            "docs_passage": gr.HighlightedText([], visible=False),
-            "docs_open": gr.Button(visible=False),
+            "pack": gr.Button(visible=given is not None and bool(found.planned)),
             "new_failed": _failed_documents(given),
-        }
+        } | self.plan(key)
 
     def classify_rest(self, key: Key, sure_only: bool, percent: int) -> Values:
         """Classify the texts that have no label, and offer the answers for download."""
@@ -454,12 +465,32 @@ class Events:
             return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
 
 
-def _answer_rows(found: uploads.Classified, caption: str) -> gr.Dataframe | Values:
-    """Make the table of answers, with the first column the widest; hidden if there are none."""
-    if not found.rows:
+def _answer_rows(session: Session) -> gr.Dataframe | Values:
+    """Make the table of the plan; hidden if nothing was answered."""
+    if not session.planned:
         return gr.skip() | {"visible": False}
-    widths = ["37%", "28%", "16%", "19%"] if "Page" in found.headers else ["54%", "28%", "18%"]
-    return gr.Dataframe(found.rows, headers=found.headers, column_widths=widths, label=caption, visible=True)
+    headers, rows = planned.table_rows(session.planned)
+    caption = planned.describe_plan(session.planned)
+    return gr.Dataframe(rows, headers=headers, column_widths=PLAN_WIDTHS[len(headers)], label=caption, visible=True)
+
+
+def _opened_planned(session: Session, row: int | None) -> Values:
+    """Show a row of the plan with buttons to confirm or correct it; hidden if there is no such row."""
+    if row is None or row >= len(session.planned):
+        session.opened = None
+        return {"planned": gr.Column(visible=False)}
+    session.opened = row
+    one = session.planned[row]
+    found = one.passage
+    opens = "Open the file" if found.page is None else f"Open the file at page {found.page}"
+    names = [name for name in session.labels if name != one.label]
+    return {
+        "planned": gr.Column(visible=True),
+        "planned_row": row,
+        "docs_passage": gr.HighlightedText(found.passage, label=f"{found.caption}: {one.label or planned.NO_ANSWER}"),
+        "docs_open": gr.Button(opens, link=found.link, visible=found.link is not None),
+        "planned_keep": gr.Button(f"{one.label} is right", visible=one.label is not None),
+    } | _label_choices("planned", names)
 
 
 def _failed_documents(given: Documents | None) -> gr.Dataframe | Values:
@@ -533,7 +564,11 @@ def _opened_finding(session: Session, row: int) -> Values:
     finding = session.findings[row]
     text = gr.Textbox(finding.text, label=f"{finding.label}: {finding.kind} {finding.why}")
     names = [name for name in [finding.suggested, *session.labels] if name not in ("", finding.label)]
-    shown = {"finding": gr.Column(visible=True), "finding_text": text, "keep": gr.Button(f"Keep {finding.label}")}
+    shown = {
+        "finding": gr.Column(visible=True),
+        "finding_text": text,
+        "finding_keep": gr.Button(f"Keep {finding.label}"),
+    }
     return shown | _label_choices("finding", names)
 
 

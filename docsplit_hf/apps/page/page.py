@@ -17,6 +17,7 @@ from .document_links import LINKS
 from .documents import FAILED_HEADERS
 from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
 from .kept_sessions import VISITOR, visitor_of
+from .planned import check_answer, confirm_answer
 from .progress import follow_totals
 from .sessions import LABEL_CHARACTERS, PageLimits, SharedModel
 from .tools import add_tools
@@ -200,8 +201,8 @@ def _quality(parts: Parts, _: PageLimits) -> None:
     gr.Markdown("## Labels to look at")
     parts["audited"] = gr.Markdown(elem_classes="lead")
     with gr.Column(visible=False, elem_id="finding") as parts["finding"]:
-        parts["keep"] = gr.Button("Keep", variant="primary", size="md", render=False)
-        _opened(parts, "finding", "Keep it, correct it, or remove the text:", parts["keep"])
+        parts["finding_keep"] = gr.Button("Keep", variant="primary", size="md", render=False)
+        _opened(parts, "finding", "Keep it, correct it, or remove the text:", parts["finding_keep"])
     parts["findings"] = gr.Dataframe(headers=["Finding", "Text"], elem_id="findings", column_widths=["32%", "68%"],
                                      max_height=640, **TABLE)  # fmt: skip
 
@@ -236,10 +237,7 @@ def _use(parts: Parts, limits: PageLimits) -> None:
         _files(parts, "new", limits)
         parts["classify"] = gr.Button("Classify the files", variant="primary")
         parts["classified"] = gr.Markdown(elem_id="classified")
-        parts["answers"] = gr.DownloadButton("Download the answers", visible=False)
-        parts["answer_rows"] = gr.Dataframe(elem_id="answer_rows", max_height=420, visible=False, **TABLE)
-        parts["docs_passage"] = _highlighted("", elem_id="docs_passage", visible=False)
-        parts["docs_open"] = gr.Button(visible=False, link_target="_blank", elem_id="docs_open")
+        _plan(parts)
         _failed(parts, "new")
     with gr.Accordion("Save the classifier", open=False):
         gr.Markdown(
@@ -248,6 +246,22 @@ def _use(parts: Parts, limits: PageLimits) -> None:
         )
         parts["save"] = gr.Button("Save the classifier")
         parts["download"] = gr.DownloadButton("Download the classifier", visible=False)
+
+
+def _plan(parts: Parts) -> None:
+    """Lay out the plan: what was classified, where it would go, and a row to confirm or correct."""
+    parts["answer_rows"] = gr.Dataframe(elem_id="answer_rows", max_height=420, visible=False, **TABLE)
+    with gr.Column(visible=False, elem_id="planned") as parts["planned"]:
+        parts["planned_row"] = gr.State()
+        parts["docs_passage"] = _highlighted("", elem_id="docs_passage")
+        parts["docs_open"] = gr.Button(visible=False, link_target="_blank", elem_id="docs_open")
+        parts["planned_keep"] = gr.Button(variant="primary", size="md", render=False)
+        _chooser(parts, "planned", "Confirm it, or click the right label:", parts["planned_keep"])
+    with gr.Row(elem_classes="head"):
+        parts["planned_undo"] = gr.Button("Undo the last one", visible=False)
+        parts["answers"] = gr.DownloadButton("Download the answers", visible=False)
+        parts["pack"] = gr.Button("Put them into folders", visible=False)
+        parts["packed"] = gr.DownloadButton("Download the folders", visible=False)
 
 
 def _files(parts: Parts, name: str, limits: PageLimits) -> None:
@@ -415,6 +429,8 @@ class _Connector:
         give_label: Callable[..., str],
         then: Callable[..., dict],
         inputs: Sequence[str],
+        keep: Callable[..., str] | None = None,
+        over: str | None = None,
     ) -> None:
         """Connect all buttons of a chooser, its list and its box for a new label.
 
@@ -424,6 +440,8 @@ class _Connector:
             give_label: What a click on a label does.
             then: The event to run after the change.
             inputs: The components with the arguments of that event.
+            keep: What a click on the button that keeps the label does, if there is one.
+            over: The component over which progress is shown, if not ``text``.
         """
         parts = self.parts
         clicks = [(parts[f"{name}_{n}"].click, f"{name}_{n}", give_label) for n in range(LABEL_BUTTONS)]
@@ -431,11 +449,11 @@ class _Connector:
         clicks.append((parts[f"{name}_new"].submit, f"{name}_new", give_label))
         if f"{name}_remove" in parts:
             clicks.append((parts[f"{name}_remove"].click, f"{name}_remove", remove_text))
-        if name == "finding":
-            clicks.append((parts["keep"].click, "keep", keep_label))
+        if keep is not None:
+            clicks.append((parts[f"{name}_keep"].click, f"{name}_keep", keep))
         for trigger, value, change in clicks:
             event = partial(self.events.change_and_show, then, change)
-            changed = self.on(trigger, event, ["key", text, value, *inputs], over=text)
+            changed = self.on(trigger, event, ["key", text, value, *inputs], over=over or text)
             if name == "opened":
                 self.draw_map(changed)
         parts[f"{name}_new"].submit(None, None, parts[f"{name}_new"], js="() => (document.activeElement.blur(), '')")
@@ -451,6 +469,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     for step in STEP_TITLES:
         connector.show_step(step)
     connector.replace_texts("undo", events.undo, [])
+    connector.replace_texts("planned_undo", events.undo, [])
     connector.replace_texts("sure_clear", events.clear, [])
     connector.replace_texts("load", events.open, ["saved"])
     parts["clear"].click(None, None, parts["confirm"], js=BROWSER_UPDATE % "visible: true")
@@ -477,11 +496,14 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     new = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_separator", "new_ocr"]
     on(parts["classify"].click, events.classify, new, over="new", busy="classify")
     on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified", busy="rest")
-    connector.open_text("answer_rows", events.open_document, "docs_passage")
+    connector.open_text("answer_rows", events.open_planned, "planned")
+    on(parts["pack"].click, events.pack, ["key"], over="pack", busy="pack")
     on(parts["save"].click, events.save, ["key"], over="save", busy="save")
 
     give_label_later = partial(give_label, learn_now=False)
     connector.change_label("opened", "opened_text", give_label, events.show, VIEW)
-    connector.change_label("finding", "finding_text", give_label, events.show, VIEW)
+    connector.change_label("finding", "finding_text", give_label, events.show, VIEW, keep=keep_label)
+    plan = ["planned_row"]
+    connector.change_label("planned", "planned_row", check_answer, events.plan, plan, confirm_answer, "docs_passage")
     connector.change_label("suggested", "suggested_text", give_label_later, events.show, VIEW)
     connector.change_label("answer", "asked", give_label, events.ask, ASKED)

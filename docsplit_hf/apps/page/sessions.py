@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,6 +127,33 @@ class SharedModel:
         return pipe
 
 
+@dataclass(frozen=True)
+class PlannedText:
+    """A text or a document that was classified.
+
+    Attributes:
+        name: The name of the document, or the beginning of the text.
+        given: The text as a pipeline takes it, with its file and places.
+        label: The label of the answer, or that of the visitor; None without an answer.
+        score: Its probability.
+        page: The page that speaks most for it; may be empty.
+        reason: The words that decided, or why there is no answer; may be empty.
+        passage: The passage that decided.
+        file: The uploaded document; None for a row of a table.
+        checked: What the visitor has done with the answer, in a word; empty before.
+    """
+
+    name: str
+    given: dict[str, Any]
+    label: str | None
+    score: float
+    page: str
+    reason: str
+    passage: ShownPassage
+    file: Path | None = None
+    checked: str = ""
+
+
 class Finding(NamedTuple):
     """A finding of the audit: a text with a label to check."""
 
@@ -184,7 +211,10 @@ class Session:
     kept: list[str] = field(default_factory=list)  # ids of texts with confirmed labels
     listed: list[str] = field(default_factory=list)  # ids of the texts in the list of step 2
     findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page
-    passages: Sequence[ShownPassage] = ()  # of the documents that were classified last
+    planned: tuple[PlannedText, ...] = ()  # what was classified last
+    classified: Path | None = None  # the file of its answers
+    plans: dict[str | None, tuple[PlannedText, ...]] = field(default_factory=dict)  # by the steps that undo restores
+    opened: int | None = None  # the row of the plan that is shown
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
     step: str | None = None  # the name of its state on disk; None: not saved
     stale: bool = False  # whether labels were added since the last fit

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...classifier.sorting_plan import SHOWN_WORDS, reason_of
 from ...reading.columns import columns_of
 from ...reading.example_texts import load_example_texts
 from ...reading.labels import label_name
-from .sessions import PageLimits, Session, ShownPassage, counted, percentage
+from .sessions import PageLimits, PlannedText, Session, ShownPassage, counted
+from .views import highlight_passage
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
 TABLE_ENDINGS = ENDINGS[:-1]  # several .txt files are documents
@@ -32,8 +34,7 @@ PARSER_ERRORS = {
 MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
 # Tried in this order; the last one decodes any file.
 ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
-PREVIEW_ROWS = 20  # answers to a file that the page shows
-NO_ANSWER = "no answer"
+PREVIEW_ROWS = 50  # answers to a table that the page shows
 
 
 class LabeledTexts(NamedTuple):
@@ -211,13 +212,11 @@ def _checked(given: LabeledTexts, limits: PageLimits) -> LabeledTexts:
 
 
 class Classified(NamedTuple):
-    """Answers to the rows of a table or to documents: the file of all of them, and what the page shows."""
+    """Answers to the rows of a table or to documents: the file of all of them, and the first ones, to look at."""
 
     path: Path
-    headers: list[str]  # of the rows
-    rows: list[list[str]]
+    planned: list[PlannedText]
     summary: str  # a sentence or more
-    passages: Sequence[ShownPassage] = ()  # of each row; none for a table
 
 
 def classify_upload(
@@ -232,13 +231,12 @@ def classify_upload(
     ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
     """
     from ...classifier.predict_file import PredictionFiles, classify_file
-    from ...classifier.row_files import read_rows
 
     session.check_labeled()
     rows = rows_of(path, session.limits, options)
     columns_of(rows, text_column)
     session.limits.check_texts(str(row.get(text_column)) for row in rows)
-    target = session.folder / "answers.csv"
+    target = session.folder / "classified.csv"
     files = PredictionFiles(
         path,
         target,
@@ -249,18 +247,34 @@ def classify_upload(
     )
     if error_rate:
         outcome = classify_file(session.pipe, files, overwrite=True, reject=error_rate)
-        added_columns = ("label", "score", "reason")
     else:
         outcome = classify_file(session.pipe, files, overwrite=True)
-        added_columns = ("label", "score")
-    shown_column = f"input_{text_column}" if text_column in added_columns else text_column
-    first_rows = []
-    for row in itertools.islice(read_rows(target), PREVIEW_ROWS):
-        label = row["label"] or NO_ANSWER if row["score"] else ""
-        first_rows.append([shortened(row[shown_column]), label, percentage(float(row["score"] or 0))])
     summary = f"Classified {counted(outcome.rows - outcome.without_text - outcome.rejected, 'row')}."
     if outcome.rejected:
         summary += f" {counted(outcome.rejected, 'row')} not sure enough, or without content, got no label."
     if outcome.without_text:
         summary += f" {counted(outcome.without_text, 'row')} without a text got no label."
-    return Classified(path=target, headers=["Text", "Label", "Sure"], rows=first_rows, summary=summary)
+    return Classified(target, _plan_rows(session, rows[:PREVIEW_ROWS], text_column, error_rate), summary)
+
+
+def _plan_rows(session: Session, rows: Sequence[Row], text_column: str, error_rate: float | None) -> list[PlannedText]:
+    """Answer the first rows of a table once more, with the words that decided."""
+    texts = [row.get(text_column) for row in rows]
+    texts = [text if isinstance(text, str) else "" for text in texts]
+    answers = session.pipe(texts, explain=session.fitted is not None, reject=error_rate)
+    planned = []
+    for number, (text, answer) in enumerate(zip(texts, answers, strict=True), start=1):
+        words = [one["word"] for one in answer.get("explanation", {}).get("words", ())][:SHOWN_WORDS]
+        shown = highlight_passage(text, words, answer.get("explanation", {}).get("passage"))
+        planned.append(
+            PlannedText(
+                name=shortened(text),
+                given={"text": text},
+                label=answer["label"],
+                score=answer["score"],
+                page="",
+                reason=reason_of(answer) or "",
+                passage=ShownPassage(f"Row {number}", shown, None, None),
+            )
+        )
+    return planned

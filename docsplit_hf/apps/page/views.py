@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...classifier.sorting_plan import SHOWN_WORDS
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ...reading.origins import describe_place
 from .sessions import Finding, MapLayout, Session, counted, percentage
@@ -17,7 +18,6 @@ from .sessions import Finding, MapLayout, Session, counted, percentage
 WORD = "word"  # the mark of a highlighted word
 ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
 SHOWN_NEIGHBORS = 3
-SHOWN_WORDS = 3
 SHOWN_LABELS = 3
 CONFIDENCE_WORDS = ((0.95, "Very sure"), (0.8, "Sure"), (0.6, "Rather sure"), (0, "Not sure"))
 MAX_LISTED_TEXTS = 100

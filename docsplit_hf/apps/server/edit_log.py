@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...storage.atomic_replacement import locked
+from ...storage.forgetting import EDIT_LOG
 from ...storage.inside_folder import open_plain
 
 logger = logging.getLogger(__name__)
 
-LOG_NAME = "edits.jsonl"
 KEPT_KEYS = 100_000  # idempotency keys in memory; the oldest are forgotten first
 
 
@@ -63,7 +63,7 @@ class EditLog:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / LOG_NAME
+        self.path = folder / EDIT_LOG
         self._begun: dict[int, Edit] = {}
         self._finished: OrderedDict[str, tuple[str, dict[str, Any]]] = OrderedDict()
         self._last_number = 0
@@ -155,7 +155,7 @@ class EditLog:
             content = file.read()
         complete = content[: content.rfind(b"\n") + 1]
         if len(complete) < len(content):
-            logger.warning("The last line of %s is incomplete, as after a crash, and is removed.", LOG_NAME)
+            logger.warning("The last line of %s is incomplete, as after a crash, and is removed.", EDIT_LOG)
         self._cut(len(complete))
         # Not str.splitlines: a text may contain other characters that end lines, such as U+2028.
         for number, line in enumerate(complete.splitlines(), start=1):

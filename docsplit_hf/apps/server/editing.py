@@ -11,7 +11,8 @@ from safetensors import SafetensorError
 
 from ...reading.text_warnings import unlogged
 from ...storage.atomic_replacement import save_lock
-from .edit_log import LOG_NAME, Edit, EditContent, EditLog, LoggedExample
+from ...storage.forgetting import EDIT_LOG, forget_edits
+from .edit_log import Edit, EditContent, EditLog, LoggedExample
 from .errors import CONFLICT, UNAVAILABLE, Refused, unprocessable
 from .served_folders import ServedFolder
 from .states import PipelineState, State, copied, version_on_disk, weights_on_disk
@@ -128,6 +129,8 @@ class Editor:
     def _acknowledge(self, edit: Edit, state: State, answer: dict[str, Any]) -> dict[str, Any]:
         """Serve a saved edit, and return the answer with the new version."""
         answer = {"edit": edit.number, "version": state.version, **answer}
+        if edit.content.removed:
+            forget_edits(self.classifier.folder, set(state.pipe.datastore.ids))
         self._log.finish(edit, answer)
         self.classifier.state = state
         return answer
@@ -172,7 +175,7 @@ class Editor:
                 message = (
                     "Edit %d of %s was interrupted, and no longer fits, so it is not made: %s has it, and the reason."
                 )
-                logger.error(message, edit.number, name, LOG_NAME)
+                logger.error(message, edit.number, name, EDIT_LOG)
                 continue
             state = self._save_state(state, pipe)
             self._acknowledge(edit, state, _answer(edit.content, [example.id for example in edit.content.added]))

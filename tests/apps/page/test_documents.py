@@ -13,6 +13,7 @@ from docsplit_hf.apps.page.given_files import GivenFile, below_common_folder, fo
 from docsplit_hf.apps.page.sessions import PageLimits, Session
 from docsplit_hf.apps.page.views import answer, find_row
 from docsplit_hf.reading.example_texts import load_example_texts
+from docsplit_hf.reading.words import words_of
 
 from ...documents import write_damaged, write_docx, write_pdf
 
@@ -51,12 +52,13 @@ def test_documents_are_classified_with_their_pages(session, files):
     given = read_documents(given_files(asked), session.limits)
     found = classify_documents(session, given, error_rate=None)
     assert found.summary == f"Classified {len(asked) - 1} documents. 1 file could not be read: see the list."
-    right = sum(row[1] in row[0] for row in found.rows)
-    assert right >= 0.8 * len(found.rows) and len(found.rows) == len(asked) - 1
-    for (name, label, _, page), passage in zip(found.rows, found.passages, strict=True):
+    right = sum(one.label in one.name for one in found.planned)
+    assert right >= 0.8 * len(found.planned) and len(found.planned) == len(asked) - 1
+    for one in found.planned:
+        name, page, passage = one.name, one.page, one.passage
         assert page in (("page 2", "pages 1, 2") if name.endswith(".pdf") else ("",))
-        assert passage.caption == (f"{name}, {page}: {label}" if page else f"{name}: {label}")
-        assert passage.passage
+        assert passage.caption == (f"{name}, {page}" if page else name)
+        assert passage.passage and set(one.reason.split(", ")) <= set(words_of(one.given["text"]))
         if name.endswith(".pdf"):
             assert passage.link.startswith(f"{ADDRESS}/") and passage.link.endswith(f".pdf#page={passage.page}")
         else:
@@ -64,7 +66,7 @@ def test_documents_are_classified_with_their_pages(session, files):
     with open(found.path, newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["file"] for row in rows][-1] == "bad.pdf" and rows[-1]["reason"].startswith("damaged")
-    assert [row["page"] for row in rows[:-1]] == [row[3] for row in found.rows]
+    assert [row["page"] for row in rows[:-1]] == [one.page for one in found.planned]
 
 
 def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path):

@@ -139,8 +139,8 @@ def test_files_of_a_zone_are_a_table_or_documents(events, tmp_path):
     for zone in (events.choose_columns("new", [str(page)]), events.choose_columns("new", [str(tables[0])])):
         assert zone["new_ocr"].visible != getattr(zone["new_text"], "visible", False)
     for file, headers, first in (
-        (tables[0], ["Text", "Label", "Sure"], "The star shines."),
-        (page, ["File", "Label", "Sure", "Page"], "page.html"),
+        (tables[0], ["Text", "Label", "Reason", "Sure"], "The star shines."),
+        (page, ["File", "Label", "Page", "Reason", "Sure", "Goes to"], "page.html"),
     ):
         answered = events.classify(key, [str(file)], False, 10, "text")["answer_rows"]
         assert answered.headers == headers and answered.value["data"][0][:2] == [first, "water"]

@@ -328,6 +328,7 @@ def test_a_folder_of_documents_is_dropped_and_answered_with_pages(open_page, tmp
     assert len(shown.inner_text()) > 60
     assert page.locator("#answer_rows").get_by_text("below/damaged.pdf").count() == 0
     page.locator("#new_failed").get_by_text("below/damaged.pdf").last.wait_for()
+    correct_confirm_and_undo(page)
     link = page.locator("#docs_open")
     link.get_by_text("Open the file at page 2").wait_for()
     address = link.get_attribute("href")
@@ -339,8 +340,35 @@ def test_a_folder_of_documents_is_dropped_and_answered_with_pages(open_page, tmp
         click(page, "Download the answers")
     rows = list(csv.DictReader(download.value.path().read_text().splitlines()))
     assert len(rows) == 35 and sum(row["page"] in ("page 2", "pages 1, 2") for row in rows) >= 30
-    reasons = sorted(row["reason"].partition(" (")[0] for row in rows if row["reason"])
+    reasons = sorted(row["reason"].partition(" (")[0] for row in rows if not row["label"])
     assert reasons == ["damaged", "scanned, without text"]
+
+
+def correct_confirm_and_undo(page):
+    """Check the open row of the plan: correct it, confirm the next one, and take both back."""
+    rows = page.locator("#answer_rows")
+    chooser = page.locator("#planned")
+    before = rows.get_by_text("confirmed").or_(rows.get_by_text("corrected")).count()
+    assert before == 0
+    chooser.get_by_placeholder("A new label, then Enter").fill("chess")
+    page.keyboard.press("Enter")
+    assert "chess, corrected" in said(page, "The next classification uses it.")
+    rows.get_by_text("✓ corrected").last.wait_for()
+    rows.get_by_text(re.compile(r"^chess/report")).last.wait_for()
+    chooser.get_by_role("button", name=re.compile("is right$")).click()
+    rows.get_by_text("✓ confirmed").last.wait_for()
+    status(page, "45 labeled (6 labels)")
+    click(page, "Put them into folders")
+    with page.expect_download() as download:
+        click(page, "Download the folders")
+    with zipfile.ZipFile(download.value.path()) as archive:
+        names = archive.namelist()
+    assert len(names) == 34 and sum(name.startswith("chess/report") for name in names) == 1
+    for left in ("✓ confirmed", "✓ corrected"):
+        click(page, "Undo")
+        rows.get_by_text(left).last.wait_for(state="detached")
+    status(page, "43 labeled (5 labels)")
+    rows.get_by_text("page 2").last.click()
 
 
 # Gives the browser's handler of drops a folder as the system would: as entries, which are read in portions.

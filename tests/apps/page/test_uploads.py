@@ -111,7 +111,8 @@ def test_answers_to_download_are_harmless_in_a_spreadsheet(shared, tmp_path):
     path.write_text(json.dumps({"+text": "- The keeper saved two."}) + "\n")
     classified = classify_upload(session, path, "+text", None)
     target = classified.path
-    ((text, label, _),) = classified.rows
+    (one,) = classified.planned
+    text, label = one.name, one.label
     assert (text, label) == ("- The keeper saved two.", "=sport()")
     with target.open(newline="") as file:
         (row,) = csv.DictReader(file)

@@ -1,0 +1,141 @@
+"""Sort new files of a folder as they come, and learn from the files that you move to another label's folder.
+
+    docsplit watch inbox/ sorted/ --model output/kinds
+
+Stop it by Ctrl-C. To continue, run the same command again: no file is sorted twice, and none is missed.
+"""
+
+import logging
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm.auto import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+from transformers import HfArgumentParser
+from transformers.hf_argparser import HfArg
+
+from ...classifier.sorted_files import check_not_inside
+from ...classifier.sorted_folder import SortedFolder
+from ...classifier.watching import Watcher
+from ...fitting.rejection import RejectionLimits
+from ...training.command_line import parse_arguments, run_script, show_log
+from .classify import open_classifier
+from .commands import with_options
+from .sorting_plan import show_plan
+
+logger = logging.getLogger(__name__)
+
+TICK = 500  # milliseconds between two looks at the clock
+
+
+@dataclass
+class WatchArguments:
+    """The folders, the classifier, and when files are sorted."""
+
+    inbox: str = HfArg(
+        help="Also as the first word without the name of the option: the folder with the new files, at any depth. They "
+        "stay where they are."
+    )
+    sorted: str = HfArg(
+        help="Also as the second word: the folder that they are copied into, in sub-folders by label; those without a "
+        "label go into _unsure, those that cannot be read into _failed. It may be the --predict_output of docsplit "
+        "classify. A file that you move to the folder of another label becomes an example of it, and the classifier is "
+        "fitted and saved. docsplit undo removes the copies.",
+    )
+    model: str = HfArg(help="The folder of a classifier of docsplit fit or docsplit train.")
+    reject: float | None = HfArg(
+        default=None,
+        help="Target error rate, such as 0.05: files whose label is too uncertain go into _unsure. For a classifier of "
+        "fit. Default: every file gets a label.",
+    )
+    novelty: float | None = HfArg(
+        default=None, help="With --reject: as for docsplit classify, the limit for files unlike all examples."
+    )
+    explain: bool = HfArg(default=False, help="Also log the words that decided. For a classifier of fit.")
+    rest: float = HfArg(
+        default=3.0,
+        help="Seconds for which a file must be unchanged before it is read. A file that cannot be read gets ten times "
+        "as long, as it may be unfinished.",
+    )
+    sweep: float = HfArg(
+        default=180.0,
+        help="Seconds after which the folders are compared, even if the system reports no change, as for network "
+        "drives.",
+    )
+    dry_run: bool = HfArg(
+        default=False,
+        help="Copy and learn nothing: print where each file of the inbox would go, and write it into a file beside "
+        "the folder, such as sorted-plan.csv.",
+    )
+    use_cpu: bool = HfArg(default=False, help="Do not use a GPU.")
+
+    def __post_init__(self) -> None:
+        if self.rest < 0 or self.sweep <= 0:
+            raise ValueError(f"--rest must be at least 0 and --sweep above 0, got {self.rest} and {self.sweep}.")
+        if self.novelty is not None and self.reject is None:
+            raise ValueError("--novelty limits what --reject leaves without a label: give it.")
+
+    def check_folders(self) -> None:
+        """Raise an error if a folder is missing, or files would be sorted into the inbox."""
+        for name in ("inbox", "model"):
+            if not Path(getattr(self, name)).is_dir():
+                raise FileNotFoundError(
+                    f"There is no folder {getattr(self, name)!r}: give an existing one by --{name}."
+                )
+        check_not_inside(Path(self.sorted), Path(self.inbox))
+
+    def call_options(self) -> dict[str, Any]:
+        """Return the options of a call of the classifier."""
+        options: dict[str, Any] = {"explain": True} if self.explain else {}
+        if self.reject is not None:
+            options["reject"] = RejectionLimits(self.reject, self.novelty)
+        return options
+
+
+def watch_folders(watcher: Watcher, sweep: float) -> None:
+    """Sort files until the process is stopped, with one line of status on a terminal."""
+    from watchfiles import watch
+
+    folders = (watcher.inbox, watcher.sorted_folder.path)
+    due = 0.0
+    logger.info("%s is watched. Stop it by Ctrl-C.", watcher.inbox)
+    with (
+        tqdm(bar_format="{desc}", disable=None) as status,
+        logging_redirect_tqdm([logging.getLogger("docsplit_hf")]),
+    ):
+        for changes in watch(*folders, watch_filter=None, rust_timeout=TICK, yield_on_timeout=True):
+            if changes or time.monotonic() >= due:
+                watcher.step()
+                due = min(watcher.next_step(), time.monotonic() + sweep)
+            status.set_description_str(f"{watcher.inbox.name}: {watcher.status()}")
+
+
+def main() -> dict[str, Any]:
+    """Watch a folder, or plan; return the figures for ``--json``."""
+    parser = HfArgumentParser((WatchArguments,), description=__doc__.split("\n")[0])
+    (arguments,) = parse_arguments(parser, with_options(("inbox", "sorted"), sys.argv[1:]))
+    arguments.check_folders()
+    show_log()
+    watcher_of = partial(
+        Watcher,
+        open_classifier=partial(open_classifier, arguments.model, arguments.use_cpu),
+        folder=Path(arguments.model),
+        inbox=Path(arguments.inbox),
+        options=arguments.call_options(),
+        rest=arguments.rest,
+    )
+    folder = Path(arguments.sorted)
+    if arguments.dry_run:
+        return show_plan(watcher_of(sorted_folder=SortedFolder(folder)).plan(), Path(arguments.inbox), folder)
+    with SortedFolder.opened(folder) as sorted_folder:
+        watch_folders(watcher_of(sorted_folder=sorted_folder), arguments.sweep)
+    return {}
+
+
+def run() -> None:
+    """Run the command."""
+    run_script(main, "To continue, run the same command again.")

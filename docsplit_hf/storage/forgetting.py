@@ -1,0 +1,69 @@
+"""Texts that were removed from a classifier leave what is kept beside its files: cached rows, and the log of edits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Container, Iterator
+from pathlib import Path
+from typing import Any
+
+from .inside_folder import open_plain
+from .manifest import DatastoreError, read_manifest
+from .tables import cached_rows, rows_sha256
+
+EDIT_LOG = "edits.jsonl"  # in the folder of a classifier that is edited by docsplit serve
+TEXT_FIELDS = ("text", "text_pair")
+
+
+@contextlib.contextmanager
+def forgetting_cached_rows(datastore: Path) -> Iterator[None]:
+    """Delete this machine's copy of the rows of a datastore, if other rows are saved within the context."""
+    before = _cached_rows_of(datastore)
+    yield
+    if before is not None and before != _cached_rows_of(datastore):
+        before.unlink(missing_ok=True)
+
+
+def forget_edits(folder: Path, ids: Container[str]) -> None:
+    """Overwrite the texts of examples in the log of edits whose ids are not among those that are left.
+
+    The bytes are overwritten in place, so that a server can go on appending; edits under way are left out.
+    """
+    path = folder / EDIT_LOG
+    if not path.is_file():
+        return
+    with open(open_plain(path, os.O_RDWR), "r+b") as file:
+        lines = file.readlines()
+        edits = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        done = {edit["number"] for edit in edits if edit["step"] != "begun"}
+        position = 0
+        for line, edit in zip(lines, edits, strict=False):
+            if edit["step"] == "begun" and edit["number"] in done:
+                added = [example for example in edit["content"]["added"] if example["id"] not in ids]
+                overwritten = _without_texts(line, added)
+                if overwritten != line:
+                    file.seek(position)
+                    file.write(overwritten)
+            position += len(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _without_texts(line: bytes, examples: list[dict[str, Any]]) -> bytes:
+    """Replace the texts of examples in a line of the log by as many letters x."""
+    for example in examples:
+        for name in TEXT_FIELDS:
+            if example[name]:
+                before = f"{json.dumps(name)}: ".encode()
+                text = json.dumps(example[name], ensure_ascii=False).encode()
+                line = line.replace(before + text, before + b'"' + b"x" * (len(text) - 2) + b'"')
+    return line
+
+
+def _cached_rows_of(datastore: Path) -> Path | None:
+    """The file with this machine's copy of the rows of a datastore; None without a datastore."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, DatastoreError):
+        return cached_rows(rows_sha256(read_manifest(datastore)))
+    return None

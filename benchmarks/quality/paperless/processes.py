@@ -190,6 +190,7 @@ class Paperless:
             "PAPERLESS_SECRET_KEY": "only-for-a-measurement-0123456789",
             "PAPERLESS_ADMIN_USER": USER,
             "PAPERLESS_ADMIN_PASSWORD": PASSWORD,
+            "PAPERLESS_DB_TIMEOUT": "300",  # seconds in which SQLite waits for the other processes
             "PAPERLESS_OCR_MODE": "skip",
             "PAPERLESS_TASK_WORKERS": "1",
             "PAPERLESS_CONSUMER_STABILITY_DELAY": "1",

@@ -11,9 +11,12 @@ if TYPE_CHECKING:
 
 
 def check_installation(what: str) -> None:
-    """Raise ``ModuleNotFoundError`` if torch or transformers is missing; ``what`` needs them."""
+    """Register with transformers, or raise ``ModuleNotFoundError`` if it or torch is missing; ``what`` needs them."""
     if not is_full_installation():
         raise ModuleNotFoundError(f"{what} needs torch and transformers: pip install -e . in the clone of docsplit_hf.")
+    from ..registration import register
+
+    register()
 
 
 def open_pipeline(folder: str, **options: Any) -> KNNClassifierPipeline:
@@ -21,7 +24,6 @@ def open_pipeline(folder: str, **options: Any) -> KNNClassifierPipeline:
     check_installation(f"Opening {folder} without an exported model (docsplit export)")
     from transformers import pipeline
 
-    from ..registration import TASK, register
+    from ..registration import TASK
 
-    register()
     return pipeline(TASK, model=folder, **options)

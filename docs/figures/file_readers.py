@@ -42,7 +42,6 @@ def file_readers() -> Figures:
         "readers of scans": scans_table(),
         "megabytes of xberg": content(f"{FOLDER}/packages.json")["xberg"]["megabytes"],
         "megabytes of rapidocr": content(f"{FOLDER}/packages.json")["rapidocr"]["megabytes"],
-        "scanned contracts": len(content(f"{FOLDER}/scans.jsonl")) / len(ENGINES),
         "words of a contract": ours["words"] / ours["files"],
         **many_files(),
         **killed(),

@@ -164,8 +164,8 @@ class FixedStore:
 
 def _load_snapshot(folder: Path, described: ExportedModel) -> Snapshot:
     """The examples, without pyarrow unless they were changed since the export."""
-    if source_of_texts(folder) == described.texts_of:
-        texts = folder / EXPORTED / TEXT_ARRAYS
+    texts = folder / EXPORTED / TEXT_ARRAYS
+    if texts.is_file() and source_of_texts(folder) == described.texts_of:
         if sha256_of_file(texts) != described.texts_sha256:
             raise ValueError(f"{texts} is not the file that was exported: run docsplit export {folder} again.")
         return load_with_texts(folder, texts)

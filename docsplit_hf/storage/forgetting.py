@@ -10,20 +10,28 @@ from pathlib import Path
 from typing import Any
 
 from .inside_folder import open_plain
-from .manifest import DatastoreError, read_manifest
+from .manifest import DatastoreError, Manifest, read_manifest
 from .tables import cached_rows, rows_sha256
 
 EDIT_LOG = "edits.jsonl"  # in the folder of a classifier that is edited by docsplit serve
+EXPORTED = "exported"  # the folder of an exported model, beside the datastore
+TEXT_ARRAYS = "texts.safetensors"  # its copy of ids, texts and labels
 TEXT_FIELDS = ("text", "text_pair")
 
 
 @contextlib.contextmanager
 def forgetting_cached_rows(datastore: Path) -> Iterator[None]:
-    """Delete this machine's copy of the rows of a datastore, if other rows are saved within the context."""
-    before = _cached_rows_of(datastore)
+    """Delete copies of the rows of a datastore, if other rows are saved within the context.
+
+    They are in this machine's cache, and beside an exported model, which reads the new rows themselves from then on.
+    """
+    before = _manifest_of(datastore)
     yield
-    if before is not None and before != _cached_rows_of(datastore):
-        before.unlink(missing_ok=True)
+    after = _manifest_of(datastore)
+    if before is not None and after is not None and before["files"] != after["files"]:
+        if rows_sha256(before) != rows_sha256(after):
+            cached_rows(rows_sha256(before)).unlink(missing_ok=True)
+        datastore.with_name(EXPORTED).joinpath(TEXT_ARRAYS).unlink(missing_ok=True)
 
 
 def forget_edits(folder: Path, ids: Container[str]) -> None:
@@ -62,8 +70,8 @@ def _without_texts(line: bytes, examples: list[dict[str, Any]]) -> bytes:
     return line
 
 
-def _cached_rows_of(datastore: Path) -> Path | None:
-    """The file with this machine's copy of the rows of a datastore; None without a datastore."""
+def _manifest_of(datastore: Path) -> Manifest | None:
+    """The manifest of a datastore; None without one."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, DatastoreError):
-        return cached_rows(rows_sha256(read_manifest(datastore)))
+        return read_manifest(datastore)
     return None

@@ -25,7 +25,6 @@ from .datastore_files import (
 from .manifest import Manifest, naming_file_in_errors, read_manifest
 from .snapshot_index import update_index
 
-TEXT_ARRAYS = "texts.safetensors"
 ROLES = ("rows", "document_rows", "vocabulary")  # the files whose content the arrays have
 LABELS = "labels"
 VOCABULARY = "vocabulary"

@@ -30,9 +30,7 @@ COMMANDS = {
     "suggest": Command("apps.cli.suggest", "write a file of the documents to label next"),
     "export": Command("apps.cli.export", "export a classifier, so that it answers without torch"),
     "watch": Command("apps.cli.watch", "sort new files of a folder as they come, and learn from what you move"),
-    "undo": Command(
-        "apps.cli.undo", "remove the files that classify or watch has sorted", registers=False
-    ),
+    "undo": Command("apps.cli.undo", "remove the files that classify or watch has sorted", registers=False),
     "demo": Command("apps.cli.demo", "try it on a page in the browser"),
     "serve": Command("apps.cli.serve", "serve classifiers to other programs by HTTP", registers=False),
 }

@@ -24,7 +24,7 @@ LARGEST_PRIOR = 5.0  # the other experts together have about 1
 LEAST_PRIOR = 1e-6  # above 0, for an ensemble of this expert alone
 # Coefficients of the logarithm of the prior, learned by benchmarks/quality/learned_prior/style.py.
 LEARNED_PRIOR = {"one": -0.907, "name_reliability": -1.47, "misleading_versions": 2.41}
-UNKNOWN = 0.5  # reliability of names that were not embedded
+UNKNOWN = 1.0  # reliability of names that were not embedded: with nothing known, style counts as with topics
 MAX_DESCRIBED = 3
 LEAST_DESCRIBED_DEVIATION = 0.5  # in standard deviations; nearer numbers are those of most texts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .pages import Figure, Figures
-from .records import RESULTS, benchmark, content
+from .records import RESULTS, benchmark, chosen, content
 
 MINILM = "all-MiniLM-L6-v2"
 
@@ -18,6 +18,7 @@ def published() -> Figures:
         **cuad(),
         **intents_by_fit(),
         "intents": intents.rows(RESULTS / "few_labels" / "intents.jsonl"),
+        **beside_setfit(),
         "setfit": setfit_table.rows(RESULTS / "few_labels" / "setfit_table.jsonl"),
         "sib200": sib200.rows(RESULTS / "few_labels" / "sib200.jsonl"),
     }
@@ -55,3 +56,21 @@ def intents_by_fit() -> dict[str, Figure]:
             name = f"{record['set']}, {record['per_label']}, {record['system']}"
             figures[name] = 100 * record["accuracy"]
     return figures
+
+
+def beside_setfit() -> dict[str, Figure]:
+    """Return the means of SetFit's table that sentences name."""
+    records = content("few_labels/setfit_table.jsonl")
+    means = {}
+    for name in ("ag_news", "SentEval-CR", "emotion"):
+        for system, short in (("probe", "probe"), ("fit", "fit"), ("fit, documents", "documents")):
+            scores = [record["score"] for record in chosen(records, set=name, system=system, per_label=8)]
+            means[f"{name}, {short}"] = float(np.mean(scores))
+        [published] = chosen(
+            content("few_labels/setfit_published.jsonl"), set=name, system=f"SetFit, {MINILM}", per_label=8
+        )
+        means[f"{name}, SetFit"] = float(np.mean(published["scores"]))
+    emotion = means.pop("emotion, fit") - means.pop("emotion, probe")
+    named = ("ag_news, documents", "ag_news, SetFit", "ag_news, fit")
+    named += ("SentEval-CR, fit", "SentEval-CR, documents", "SentEval-CR, SetFit")
+    return {name: means[name] for name in named} | {"emotion, fit above the probe": emotion}

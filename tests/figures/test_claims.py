@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from benchmarks.quality.published import intents
 from docs.figures import (
     analyses,
     encoders,
@@ -231,3 +232,12 @@ def test_a_tree_of_labels_answers_more_texts_at_the_promised_rate_and_experts_of
     for record in records:
         if "right_by_experts_of_parents" in record:
             assert record["right_by_experts_of_parents"] <= record["right_by_sums"][0]
+
+
+def test_intents_of_a_bank_are_above_cpft_with_unlabeled_texts_and_others_below():
+    records = chosen(content("few_labels/intents.jsonl"), per_label=5, system="fit, unlabeled")
+    accuracy = {record["set"]: 100 * record["accuracy"] for record in records}
+    bank, clinc, hwu = intents.PUBLISHED["CPFT"][:3]
+    assert accuracy["BANKING77"] > bank
+    assert accuracy["CLINC150"] < clinc
+    assert accuracy["HWU64"] < hwu

@@ -222,9 +222,7 @@ def main() -> None:
     parser = table_parser(__doc__, RECORDS)
     parser.add_argument("--legalbench", type=Path, default=Path("legalbench"), help="A clone of LegalBench.")
     options = parser.parse_args()
-    if options.part == "measure":
-        measure(options)
-    report(options)
+    measure(options) if options.part == "measure" else report(options)
 
 
 if __name__ == "__main__":

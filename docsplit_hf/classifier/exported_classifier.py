@@ -22,8 +22,9 @@ from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CONFIG
 from ..storage.classifier_folder import FOLDER as DATASTORE
 from ..storage.datastore_files import load_snapshot
+from ..storage.forgetting import TEXT_ARRAYS
 from ..storage.manifest import MANIFEST
-from ..storage.texts_in_arrays import TEXT_ARRAYS, load_with_texts, source_of_texts
+from ..storage.texts_in_arrays import load_with_texts, source_of_texts
 from .answering import Answering, NeighborVote
 from .call_options import READING_OPTIONS, checked_options
 

@@ -10,8 +10,9 @@ from docsplit_hf.arrays.index import IndexOptions
 from docsplit_hf.arrays.row_table import TEXT_COLUMNS
 from docsplit_hf.arrays.text_table import TextTable
 from docsplit_hf.storage.datastore_files import load_snapshot, save_snapshot
+from docsplit_hf.storage.forgetting import TEXT_ARRAYS
 from docsplit_hf.storage.manifest import DatastoreError
-from docsplit_hf.storage.texts_in_arrays import TEXT_ARRAYS, load_with_texts, source_of_texts, write_texts
+from docsplit_hf.storage.texts_in_arrays import load_with_texts, source_of_texts, write_texts
 
 from ..classifier.datastore.datastores import contents_of
 from .test_datastore_files import make_snapshot

@@ -19,8 +19,9 @@ from ...content_hash import sha256_of_file
 from ...extras import check_extra
 from ...reading.characters import replace_lone_surrogates
 from ...storage.datastore_files import load_snapshot
+from ...storage.forgetting import TEXT_ARRAYS
 from ...storage.inside_folder import refuse_links
-from ...storage.texts_in_arrays import TEXT_ARRAYS, source_of_texts, write_texts
+from ...storage.texts_in_arrays import source_of_texts, write_texts
 from ..backends.openvino.export import input_names
 from .description import DESCRIPTION, FOLDER, GRAPH, PRECISIONS, ExportedModel
 from .embedder import ExportedEmbedder, encoder_files, trusted_exports

@@ -1,4 +1,4 @@
-"""paperless-ngx with its own classifier and with docsplit serve: examples/paperless/README.md."""
+"""paperless-ngx that asks docsplit serve, and with its own classifier where that was measured."""
 
 from __future__ import annotations
 

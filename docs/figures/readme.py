@@ -10,12 +10,14 @@ from . import gpu
 from .few_labels import mean_of, mean_of_sets
 from .pages import Figure, Figures
 from .performance import Pair, speeds
+from .published import cuad
 from .records import Records, chosen, content, mean
 
 TASKS = ("20News", "BBCNews", "arXiv", "FakeNews")
 
 
 def readme() -> Figures:
+    clauses = cuad()
     return {
         "ours": mean_of_sets("seventeen", "ours", "5"),
         "probe": mean_of_sets("seventeen", "probe", "5"),
@@ -24,6 +26,8 @@ def readme() -> Figures:
         "SetFit, four sets": mean_of("setfit", "5"),
         "before pretraining": pretrained_further("MiniLM"),
         "after pretraining": pretrained_further("docsplit_best_recipe"),
+        "contracts": clauses["own texts"],
+        "best published probe": clauses["best published probe"],
         **speed(),
         "DeepSpeed": content("engines.json")["deepspeed, ZeRO-2"]["deepspeed"],
     }

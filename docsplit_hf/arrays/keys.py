@@ -15,7 +15,7 @@ BLOCK_ROWS = 65_536  # checked at a time
 BLOCK_BYTES = 64 * 2**20  # of float32 converted or gathered at a time
 CACHED_BYTES = 2**20  # of float32 gathered at a time for small products, in the cache of the processor
 SEARCHED_BYTES = 4 * 2**20  # of float32 searched at a time: fits the cache of a processor
-FEW_KEYS = 10_000  # searched at least as fast by NumPy as by FAISS, which takes long to import
+FEW_DISTANCES = 1_000_000  # computed fast by NumPy; FAISS is faster for more, but takes long to import
 # Fetched beyond k: FAISS computes |q|^2 - 2qx + |x|^2 for batches, whose rounding may change the order.
 EXTRA_CANDIDATES = 16
 FLOAT16_INFINITY = 0x7C00  # bits
@@ -92,10 +92,10 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
     """
     count = min(k + EXTRA_CANDIDATES, len(keys))
     in_place = isinstance(keys, np.ndarray) and keys.dtype == np.float32
-    with_faiss = len(keys) > FEW_KEYS and importlib.util.find_spec("faiss") is not None
+    is_large = len(queries) * len(keys) > FEW_DISTANCES
+    with_faiss = is_large and importlib.util.find_spec("faiss") is not None
     nearest_of = _nearest_by_faiss if with_faiss else _nearest_by_numpy
-    is_at_once = in_place and (with_faiss or len(keys) <= FEW_KEYS)
-    step = len(keys) if is_at_once else max(SEARCHED_BYTES // (4 * keys.shape[1]), 1)
+    step = len(keys) if in_place and with_faiss else max(SEARCHED_BYTES // (4 * keys.shape[1]), 1)
     distances = np.empty((len(queries), 0), dtype=np.float32)
     rows = np.empty((len(queries), 0), dtype=np.int64)
     for start in range(0, len(keys), step):
@@ -118,12 +118,29 @@ def _nearest_by_faiss(queries: np.ndarray, keys: np.ndarray, count: int) -> tupl
 
 
 def _nearest_by_numpy(queries: np.ndarray, keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ``count`` nearest keys in any order: squared L2 distances, and rows."""
+    """The ``count`` nearest keys in any order, lower rows first if equal: squared L2 distances, and rows."""
     queries = queries - keys[0]  # differences of large squares would be rounded
     keys = keys - keys[0]
-    distances = np.vecdot(queries, queries)[:, None] - 2 * (queries @ keys.T) + np.vecdot(keys, keys)
-    nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
-    return np.take_along_axis(distances, nearest, axis=1), nearest
+    norms = np.vecdot(keys, keys)
+    found = np.empty((len(queries), count), np.float32)
+    rows = np.empty((len(queries), count), np.int64)
+    step = max(BLOCK_BYTES // (4 * len(keys)), 1)
+    for start in range(0, len(queries), step):
+        block = queries[start : start + step]
+        distances = np.vecdot(block, block)[:, None] - 2 * (block @ keys.T) + norms
+        rows[start : start + step] = _smallest(distances, count)
+        found[start : start + step] = np.take_along_axis(distances, rows[start : start + step], axis=1)
+    return found, rows
+
+
+def _smallest(distances: np.ndarray, count: int) -> np.ndarray:
+    """The places of the ``count`` smallest of each row, in their order, int64 ``(Q, count)``; the first if equal."""
+    largest = np.partition(distances, count - 1, axis=1)[:, count - 1 : count]
+    is_chosen = distances < largest
+    is_equal = distances == largest
+    missing = count - is_chosen.sum(axis=1, keepdims=True)
+    is_chosen |= is_equal & (np.cumsum(is_equal, axis=1, dtype=np.int32) <= missing)
+    return np.nonzero(is_chosen)[1].reshape(len(distances), count)
 
 
 def nearest_candidates(

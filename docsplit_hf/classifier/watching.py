@@ -160,7 +160,7 @@ class Watcher:
                 self._give_label(row, move.label)
                 learned += 1
                 logger.info("You moved a file to %s: it is an example of %s now.", move.target, move.label)
-        if learned and not self._save():
+        if learned and not self._fit_and_save():
             self._open()
             self._learn(moves)
         else:
@@ -176,7 +176,7 @@ class Watcher:
         else:
             self._classifier.add_examples([row], [labels])
 
-    def _save(self) -> bool:
+    def _fit_and_save(self) -> bool:
         """Fit the classifier, unless its head was trained, and save it; return False if another one is there now."""
         classifier = self._classifier
         if classifier.datastore.fitted is not None and not classifier.model.config.num_labels:

@@ -53,8 +53,13 @@ def test_the_distance_of_a_key_to_itself_is_zero_far_from_the_origin(queries):
     np.testing.assert_allclose(distances, np.sort(expected)[:, :5], rtol=1e-4)
 
 
-def test_lower_rows_come_first_if_distances_are_equal():
-    assert exact_search(np.zeros((1, 2), np.float32), np.zeros((9, 2), np.float32), 9)[1].tolist() == [list(range(9))]
+@pytest.mark.parametrize("few", [0, 1_000_000])  # by FAISS, by NumPy
+def test_lower_rows_come_first_if_distances_are_equal(few, monkeypatch):
+    monkeypatch.setattr("docsplit_hf.arrays.keys.FEW_DISTANCES", few)
+    keys = np.zeros((99, 2), np.float32)
+    keys[[0, 50, 98]] = 1, 0
+    assert exact_search(keys[1:2], keys, 9)[1].tolist() == [list(range(1, 10))]
+    assert exact_search(keys[:1], keys, 9)[1].tolist() == [[0, 50, 98, *range(1, 7)]]
 
 
 def test_missing_candidates_are_rows_of_minus_one():
@@ -70,10 +75,10 @@ def test_numpy_and_faiss_find_the_same_keys(dtype, monkeypatch):
     keys = rng.standard_normal((400, 16)).astype(dtype)
     queries = rng.standard_normal((7, 16), dtype=np.float32)
     found = []
-    for few in (0, 10_000):  # all by FAISS, all by NumPy
-        monkeypatch.setattr("docsplit_hf.arrays.keys.FEW_KEYS", few)
+    for few in (0, 1_000_000):  # all by FAISS, all by NumPy
+        monkeypatch.setattr("docsplit_hf.arrays.keys.FEW_DISTANCES", few)
         found.append(exact_search(queries, keys, 20))
-    monkeypatch.setattr("docsplit_hf.arrays.keys.FEW_KEYS", 100)  # blocks of NumPy, where FAISS is not installed
+    monkeypatch.setattr("docsplit_hf.arrays.keys.FEW_DISTANCES", 100)  # blocks of NumPy, where FAISS is not installed
     monkeypatch.setattr("docsplit_hf.arrays.keys.SEARCHED_BYTES", 4 * 16 * 90)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     found.append(exact_search(queries, keys, 20))

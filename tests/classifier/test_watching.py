@@ -24,8 +24,9 @@ def saved(tmp_path_factory):
     pipe = pipeline("docsplit-knn", device="cpu")
     pipe.add_examples(labeled["text"].tolist(), labeled["label"].tolist())
     pipe.fit(show_progress=False)
-    pipe.save_pretrained(tmp_path_factory.mktemp("saved") / "model")
-    return tmp_path_factory.getbasetemp() / "saved0" / "model"
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    pipe.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture

@@ -216,7 +216,7 @@ def test_experts_are_evaluated_in_addition_to_the_mixture(make_trainer, examples
     assert np.mean([a["label"] == g for a, g in zip(answers, gold, strict=True)]) == metrics["test_experts_accuracy"]
     assert set(answers[0]["explanation"]["experts"]) == set(report.shares)
     card = Path(trainer.args.output_dir, "README.md").read_text()
-    assert "| ensemble |" in card and "| mixture |" in card and "adjusted on held-out texts" in card
+    assert "The report of the fit:" in card and "\nensemble " in card and "| mixture |" in card
 
 
 def test_training_reads_the_prompt(make_trainer, examples, tokenizer):

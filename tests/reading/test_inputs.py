@@ -68,7 +68,7 @@ def test_rows_keep_the_numbers_and_origins_of_their_inputs(tmp_path):
 def test_files_are_read_ahead_by_one_set_of_processes_and_texts_are_not(tmp_path, monkeypatch):
     started = []
     make = Worker.__init__
-    monkeypatch.setattr(Worker, "__init__", lambda self, options: (started.append(self), make(self, options))[1])
+    monkeypatch.setattr(Worker, "__init__", lambda self: (started.append(self), make(self))[1])
     monkeypatch.setattr("docsplit_hf.reading.files.reader.core_count", lambda: 1)
     monkeypatch.setattr("docsplit_hf.reading.files.load_files.default_cache_dir", lambda: tmp_path / "cache")
     taken = []

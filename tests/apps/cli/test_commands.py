@@ -4,7 +4,9 @@ import importlib.util
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
+from transformers import pipeline
 
 from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE, completion
 
@@ -36,3 +38,16 @@ def test_help_imports_neither_torch_nor_transformers(command):
     assert f"usage: docsplit {command or 'COMMAND'} " in finished.stdout
     imported = {line.rpartition("|")[2].strip() for line in finished.stderr.splitlines()}
     assert "docsplit_hf" in imported and not {"torch", "transformers", "numpy"} & imported
+
+
+def test_classify_opens_a_classifier_that_was_not_exported(tmp_path):
+    pipe = pipeline("docsplit-knn", device="cpu")
+    pipe.add_examples(["Rivers feed the valley.", "The bank lends money."], ["nature", "money"])
+    pipe.save_pretrained(tmp_path / "saved")
+    texts = tmp_path / "texts.csv"
+    texts.write_text("text\nThe river floods.\nA loan of money.\n")
+    answers = tmp_path / "answers.csv"
+    words = ["classify", "--model_name_or_path", str(tmp_path / "saved"), "--predict", str(texts), "--use_cpu"]
+    words += ["--predict_output", str(answers)]
+    subprocess.run([sys.executable, "-m", "docsplit_hf", *words], check=True)
+    assert pd.read_csv(answers)["label"].tolist() == ["nature", "money"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from docsplit_hf.classifier.row_files import read_rows, write_rows
 from docsplit_hf.reading import plain_csv
 
-CELL = st.text(st.sampled_from("ab \",;\n\r\té1'="), max_size=8).filter(lambda cell: not cell or cell.strip(" \t"))
+CELL = st.text(st.sampled_from("ab \",;\n\r\té1'="), max_size=8).filter(lambda cell: not cell or cell.strip())
 NAME = st.sampled_from(["a", "b", "text", "", "a.1"])
 
 

@@ -44,6 +44,7 @@ _BULLET = re.compile(r"(?m)^\s*(?:[-*•–]|\d+[.)])\s")
 LONG_WORD = 7
 VERY_LONG_WORD = 11
 SHORT_WORD = 3
+SEEN_RATIO = 1.25  # of two numbers, or of the odds of two shares; smaller differences are not described
 MANY_TIMES = 10.0  # as often as in a typical text: most texts lack it
 
 
@@ -64,9 +65,11 @@ class StyleNumber(NamedTuple):
     subject: str  # equal for numbers of which one is enough in a description
 
     def describe(self, value: float, typical: float) -> str:
-        """Describe the number of a text, or the mean of several, beside that of a typical text; empty if they agree."""
+        """Describe the number of a text, or the mean of several, beside that of a typical text; empty if they are near."""
         if self.kind is Kind.FACT:
             return self._describe_fact(value, typical)
+        if _is_near(_odds(value), _odds(typical)) if self.kind is Kind.SHARE else _is_near(value, typical):
+            return ""
         if self.kind is Kind.LENGTH:
             return _unless_equal(self._with_number, _short(value), _short(typical))
         if not value:
@@ -89,6 +92,15 @@ class StyleNumber(NamedTuple):
     def _with_number(self, number: str) -> str:
         words = self.name if number != "1" else self.name.removesuffix("s")
         return words.replace("N", number)
+
+
+def _is_near(value: float, typical: float) -> bool:
+    """Whether a reader would not see the difference."""
+    return max(value, typical) < SEEN_RATIO * min(value, typical)
+
+
+def _odds(share: float) -> float:
+    return share / max(1 - share, 1e-9)
 
 
 def _short(value: float) -> str:

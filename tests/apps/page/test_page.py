@@ -306,7 +306,7 @@ def test_a_folder_of_documents_is_dropped_and_answered_with_pages(open_page, tmp
     page.locator("#file_failed").get_by_text("needs OCR").last.wait_for()
     status(page, "76 texts · 43 labeled (5 labels)")
     choose(page, [folder / "scan.pdf"])
-    page.get_by_label("Recognize scanned pages, by tesseract").check()
+    page.get_by_label("Recognize scanned pages (OCR)").check()
     click(page, "Add")
     said(page, "None of 1 file could be read.")
     why = "empty" if shutil.which("tesseract") else "the program tesseract is not on the PATH"

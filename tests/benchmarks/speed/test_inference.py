@@ -16,13 +16,11 @@ def test_texts_are_cut_at_numbers_of_words_that_differ():
     assert texts == inference.cut_at_random(["word " * 500] * 300)
 
 
-def test_precisions_without_their_packages_are_left_out_and_named(monkeypatch, capsys):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "nncf" else object())
-    assert [name for name, _ in inference.openvino_precisions()] == ["openvino fp32", "openvino bf16"]
-    assert capsys.readouterr().out == "Left out: docsplit_hf, int8: nncf is not installed.\n"
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert inference.openvino_precisions() == []
-    assert "openvino bf16: openvino is not installed" in capsys.readouterr().out
+@pytest.mark.parametrize("missing", ["nncf", "openvino"])
+def test_int8_without_its_packages_is_left_out_and_named(missing, monkeypatch, capsys):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else object())
+    assert not inference.has_int8()
+    assert f"{missing} is not installed" in capsys.readouterr().out
 
 
 def test_the_batch_of_the_others_is_the_fastest(monkeypatch, capsys):

@@ -65,7 +65,7 @@ class StyleNumber(NamedTuple):
     subject: str  # equal for numbers of which one is enough in a description
 
     def describe(self, value: float, typical: float) -> str:
-        """Describe the number of a text, or the mean of several, beside that of a typical text; empty if they are near."""
+        """Describe the number of a text, or the mean of several, beside a typical text; empty if they are near."""
         if self.kind is Kind.FACT:
             return self._describe_fact(value, typical)
         if _is_near(_odds(value), _odds(typical)) if self.kind is Kind.SHARE else _is_near(value, typical):

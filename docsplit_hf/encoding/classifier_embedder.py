@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..arrays.passages import Predictions
 from ..reading.text_warnings import unlogged, warn_of_unfamiliar_texts
 from .backends.precision import use_precision
-from .checked_texts import checked_texts_and_pairs
 from .checkpoints.fingerprint import make_probe
 from .chunk_outputs import EmbeddedChunks
-from .chunking import Chunk, ChunkSettings, most_tokens, probe_length, read_chunks_of
+from .chunked_embedder import ChunkedEmbedder, checked_texts_and_pairs
+from .chunking import Chunk, ChunkSettings, probe_length, read_chunks_of
 from .embed_chunks import embed_chunks
 from .embedding_options import EmbeddingOptions
 from .portable.modeling_knn_classifier import KNNClassifier
@@ -29,7 +28,7 @@ LONGEST_INPUT = 1_000_000  # tokens; some tokenizers state a maximum length that
 
 
 @dataclass(frozen=True)
-class ClassifierEmbedder(TextEmbedder):
+class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
     """Embeds and classifies texts with a ``KNNClassifier``."""
 
     model: KNNClassifier
@@ -73,21 +72,6 @@ class ClassifierEmbedder(TextEmbedder):
         with unlogged():
             return make_probe(self.model.encoder, lambda texts: embedder.embed(texts).retrieval_embeddings)
 
-    def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
-        """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text."""
-        texts, pairs = self._checked(texts, text_pairs)
-        return self.embed_chunks_of(texts, pairs, self._chunks(texts, pairs))
-
-    def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Iterator[Chunk]:
-        """Tokenize texts or pairs and cut them into chunks little by little, for the methods below."""
-        return self._chunks(*self._checked(texts, text_pairs))
-
-    def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
-        """Embed all chunks of checked texts, and combine those of each text."""
-        embedded = self.nothing_embedded(len(texts))
-        self.embed_part(texts, pairs, chunks, embedded)
-        return embedded.all()
-
     def nothing_embedded(self, texts: int) -> EmbeddedChunks:
         """Collect the outputs of ``embed_part`` for this number of texts."""
         config = self.model.config
@@ -117,10 +101,6 @@ class ClassifierEmbedder(TextEmbedder):
         )
         for group, (embeddings, logits) in groups:
             embedded.add(group, embeddings.numpy(), logits.numpy())
-
-    def most_tokens(self, is_paired: bool) -> int | None:
-        """The most tokens that are read of a text; None: all of them."""
-        return most_tokens(self.long_documents, self.max_length, self.options.max_passages, is_paired)
 
     def _checked(
         self, texts: Sequence[str], text_pairs: Sequence[str | None] | None

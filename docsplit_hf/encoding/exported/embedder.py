@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...arrays.passages import Predictions
 from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_file
 from ...cores import core_count
@@ -21,9 +20,9 @@ from ...reading.text_warnings import unlogged, warn_of_unfamiliar_texts
 from ...storage.classifier_folder import CONFIG
 from ...storage.classifier_folder import FOLDER as DATASTORE
 from ...storage.manifest import read_manifest
-from ..checked_texts import checked_texts_and_pairs
 from ..chunk_outputs import EmbeddedChunks
-from ..chunking import Chunk, ChunkSettings, most_tokens, probe_length, read_chunks_of
+from ..chunked_embedder import ChunkedEmbedder, checked_texts_and_pairs
+from ..chunking import Chunk, ChunkSettings, probe_length, read_chunks_of
 from ..embedding_options import EmbeddingOptions
 from .description import FOLDER, GRAPH, TRUSTED, ExportedModel
 from .tokenizer import FileTokenizer
@@ -46,7 +45,7 @@ def encoder_files(folder: Path) -> dict[str, str]:
     return {name: sha256 for name, sha256 in saved.items() if name != CONFIG}
 
 
-class ExportedEmbedder:
+class ExportedEmbedder(ChunkedEmbedder):
     """Embeds and classifies texts with the model in ``FOLDER/exported``.
 
     Args:
@@ -110,28 +109,6 @@ class ExportedEmbedder:
             raise ValueError(f"bf16 is for torch, and this model was exported in {self.described.precision}.")
         return other
 
-    def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
-        """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text.
-
-        Raises:
-            TypeError: If a text is no string.
-            ValueError: If options do not fit together.
-        """
-        checked, pairs = self._checked(texts, text_pairs)
-        return self.embed_chunks_of(checked, pairs, self._chunks(checked, pairs))
-
-    def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Iterator[Chunk]:
-        """Tokenize texts or pairs and cut them into chunks little by little, for the methods below."""
-        return self._chunks(*self._checked(texts, text_pairs))
-
-    def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
-        """Embed all chunks of checked texts, and combine those of each text."""
-        embedded = self.nothing_embedded(len(texts))
-        chunks = list(chunks)
-        if chunks:
-            self.embed_part(texts, pairs, chunks, embedded)
-        return embedded.all()
-
     def nothing_embedded(self, texts: int) -> EmbeddedChunks:
         """Collect the outputs of ``embed_part`` for this number of texts."""
         return EmbeddedChunks(texts, self.described.dimension, self.described.num_labels, self.long_documents)
@@ -141,6 +118,8 @@ class ExportedEmbedder:
     ) -> None:
         """Embed some of the chunks of checked texts, and add the outputs to ``embedded``."""
         chunks = list(chunks)
+        if not chunks:
+            return
         embeddings = np.empty((len(chunks), self.described.dimension), dtype=np.float32)
         logits = np.empty((len(chunks), self.described.num_labels), dtype=np.float32)
         for batch in _batches([len(chunk.input_ids) for chunk in chunks], self.options.batch_size):
@@ -149,10 +128,6 @@ class ExportedEmbedder:
             if of_head:
                 logits[batch] = of_head[0]
         embedded.add(chunks, embeddings, logits)
-
-    def most_tokens(self, is_paired: bool) -> int | None:
-        """The most tokens that are read of a text; None: all of them."""
-        return most_tokens(self.long_documents, self.max_length, self.options.max_passages, is_paired)
 
     def tokens_of(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of texts, special tokens included."""

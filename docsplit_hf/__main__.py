@@ -7,7 +7,8 @@ import sys
 from importlib import import_module
 
 from .apps.cli.commands import COMMANDS, REMOVED, REMOVED_OPTIONS, completion, help_of
-from .extras import check_command, is_full_installation, options_of
+from .apps.pipelines import check_installation
+from .extras import check_command, options_of
 
 WRONG_INPUT = 2  # exit code, the same as argparse's
 
@@ -42,14 +43,10 @@ def main() -> None:
         return
     try:
         check_command(command, options)
-        if COMMANDS[command].registers and not is_full_installation():
-            raise ModuleNotFoundError(
-                f"docsplit {command} needs torch and transformers: pip install -e . in the clone of docsplit_hf."
-            )
+        if COMMANDS[command].registers:
+            check_installation(f"docsplit {command}")
     except ModuleNotFoundError as error:
         parser.exit(WRONG_INPUT, f"{error}\n")
-    if COMMANDS[command].registers:
-        import_module(".registration", __package__).register()
     sys.argv = [f"docsplit {command}", *options]
     import_module(f".{COMMANDS[command].module}", __package__).run()
 

@@ -214,7 +214,22 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
         table = _read_rows(paths["rows"], columns, manifest["rows"])
     labels = _read_labels(paths["rows"], table["label"].combine_chunks(), manifest)
     rows = with_origin_columns(table).select(TEXT_COLUMNS)
-    examples = Snapshot(
+    examples = examples_of(manifest, paths, keys, probe, labels, rows)
+    documents = None if manifest["documents"] is None else _read_documents(paths, examples, manifest)
+    fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
+    return replace(examples, documents=documents, fitted=fitted)
+
+
+def examples_of(
+    manifest: Manifest,
+    paths: dict[str, Path],
+    keys: np.ndarray | MappedKeys,
+    probe: np.ndarray | None,
+    labels: np.ndarray,
+    rows: pa.Table | TextTable,
+) -> Snapshot:
+    """The examples of a datastore, without documents and what was fitted."""
+    return Snapshot(
         keys=keys,
         labels=labels,
         rows=rows,
@@ -224,9 +239,6 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
         probe=probe,
         passages=read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"]),
     )
-    documents = None if manifest["documents"] is None else _read_documents(paths, examples, manifest)
-    fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
-    return replace(examples, documents=documents, fitted=fitted)
 
 
 def check_sha256(path: Path, entry: FileEntry) -> None:

@@ -16,6 +16,7 @@ from .classifier_folder import FOLDER
 from .datastore_files import (
     ROLE_PREFIXES,
     check_sha256,
+    examples_of,
     fitted_state,
     index_source_sha256,
     read_keys,
@@ -87,16 +88,7 @@ def _examples(manifest: Manifest, paths: dict[str, Path], texts: dict[str, np.nd
     shape = (manifest["rows"], names) if manifest["multi_label"] else (manifest["rows"],)
     if labels.shape != shape or (labels.size and not 0 <= labels.min() <= labels.max() < max(names, 2)):
         raise ValueError(f"its labels, of the shape {labels.shape}, are not those of {names} names")
-    return Snapshot(
-        keys=keys,
-        labels=labels,
-        rows=rows,
-        label_names=tuple(manifest["label_names"]),
-        next_id=manifest["next_id"],
-        options=IndexOptions(**manifest["index"]),
-        probe=probe,
-        passages=read_passages(paths.get("passage_keys"), manifest, rows, manifest["passages"]),
-    )
+    return examples_of(manifest, paths, keys, probe, labels, rows)
 
 
 def _documents(

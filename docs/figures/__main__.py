@@ -23,7 +23,7 @@ from .milvus import milvus
 from .neighbors import neighbors
 from .pages import Figures, write_figures
 from .paperless import paperless
-from .performance import measurements, performance
+from .performance import cold_start, measurements, performance
 from .projection import projection
 from .published import published
 from .readme import readme
@@ -53,6 +53,7 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/pretraining.md": pretraining,
     "docs/reliability.md": reliability_guide,
     "docs/remote_datastore.md": milvus,
+    "docs/requirements.md": cold_start,
     "docs/results/README.md": results,
     "docs/results/analyses.md": analyses,
     "docs/results/few_labels.md": few_labels,

@@ -41,6 +41,13 @@ def performance() -> Figures:
     }
 
 
+def cold_start() -> Figures:
+    """Return the seconds from the start of a process to its first answer."""
+    record = content("speed/cold_start.json")
+    ways = ("python saved", "python light", "classify saved", "classify exported", "serve saved", "serve exported")
+    return {way: record[way]["seconds"] for way in ways}
+
+
 class Pair(NamedTuple):
     """What was measured, and two competitors."""
 

@@ -59,8 +59,8 @@ OPTIONS_ELSEWHERE = {
 NEAR = 0.7  # the least similarity of a suggested option
 HELP_ALL_HELP = "show all options with full help"
 OCR_HELP = (
-    "Recognize scanned pages of PDF files with tesseract; with its name of a language, if not English. "
-    "--ocr rapidocr: with that library."
+    "Recognize scanned pages of PDF files: English by tesseract. A value names another of its languages, such as deu, "
+    "or the library rapidocr."
 )
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT = 2  # exit code, the same as argparse's

@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import shutil
+from pathlib import Path
 
 import hypothesis
 import numpy as np
@@ -112,10 +113,11 @@ def texts():
 
 
 @pytest.fixture(scope="session")
-def tokenizer(texts):
-    from docsplit_hf.encoding.small_bert import train_small_bert_tokenizer
+def tokenizer():
+    """A tokenizer of these texts' words; training breaks ties at random, so its vocabulary is kept beside this file."""
+    from transformers import BertTokenizer
 
-    return train_small_bert_tokenizer(texts, vocab_size=300)
+    return BertTokenizer(vocab=str(Path(__file__).parent / "vocabulary.txt"))
 
 
 @pytest.fixture(scope="session")

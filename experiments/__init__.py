@@ -1,1 +1,1 @@
-"""The papers' experiments, on top of ``docsplit_hf.evaluation``; not a part of the package."""
+"""The papers' experiments, on top of ``experiments.evaluation``; not a part of the package."""

@@ -18,12 +18,11 @@ from typing import Any
 
 from transformers import HfArgumentParser
 
-from docsplit_hf.apps.cli.evaluate import WHEN_STOPPED, check, evaluate, load_systems, load_tasks
-from docsplit_hf.apps.cli.hierarchy_option import read_hierarchy
-from docsplit_hf.evaluation.results import Record, ResultStore, summarize_records
-from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.training.command_line import parse_arguments, run_script
 
+from .evaluation.command import WHEN_STOPPED, check, evaluate, load_systems, load_tasks
+from .evaluation.results import Record, ResultStore, summarize_records
+from .evaluation.tasks import EvaluationTask
 from .papers import PROTOCOLS, run_papers
 from .papers_arguments import MAIN_OPTIONS, PaperArguments
 from .papers_options import PAPERS, PaperSettings
@@ -65,7 +64,6 @@ def main() -> None:
     tasks = load_tasks(
         load_task,
         arguments.tasks,
-        hierarchy=read_hierarchy(arguments.hierarchy),
         max_train_examples=settings.max_train_examples,
         max_test_examples=settings.max_test_examples,
         seed=settings.seed,

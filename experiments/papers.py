@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docsplit_hf.evaluation import runner
-from docsplit_hf.evaluation.experiment import Experiment, check_protocols
-from docsplit_hf.evaluation.protocols import PROBES, probe_protocols
-from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.systems import System
-from docsplit_hf.evaluation.tasks import EvaluationTask
 
+from .evaluation import runner
+from .evaluation.experiment import Experiment, check_protocols
+from .evaluation.protocols import PROBES, probe_protocols
+from .evaluation.results import ResultStore
+from .evaluation.tasks import EvaluationTask
 from .papers_options import PaperSettings
 from .protocols.attention import ATTENTION
 from .protocols.citation import CITATION

@@ -8,9 +8,9 @@ from typing import Any
 
 from transformers.hf_argparser import HfArg
 
-from docsplit_hf.apps.cli.evaluate_arguments import EvaluationArguments
 from docsplit_hf.encoding.chunking import PASSAGES, SINGLE_VECTOR
 
+from .evaluation.arguments import EvaluationArguments
 from .papers import PROTOCOLS
 from .papers_options import PAPERS, PaperSettings
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from transformers.hf_argparser import HfArg
 
-from docsplit_hf.evaluation.experiment import EvaluationSettings
 from docsplit_hf.finetuning.arguments import KNNClassifierTrainingArguments
 from docsplit_hf.training.command_line import read_json_option
 
+from .evaluation.experiment import EvaluationSettings
 from .tasks.known_tasks import NEWSGROUPS
 
 NO_SEED = 0  # for deterministic measurements, which another --seed need not repeat

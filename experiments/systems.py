@@ -13,15 +13,9 @@ from sklearn.preprocessing import normalize
 from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.encoding.chunking import PASSAGES
 from docsplit_hf.encoding.document_encoder import DocumentEncoder
-from docsplit_hf.evaluation.systems import (
-    MAX_FEATURES,
-    SYSTEMS_WITHOUT_ENCODER,
-    WORDS,
-    EncoderSystem,
-    EncoderWithOptions,
-    Features,
-    System,
-)
+from docsplit_hf.evaluation.systems import MAX_FEATURES, WORDS, EncoderWithOptions, Features, System
+
+from .evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem
 
 
 def document_encoder(system: System) -> DocumentEncoder | None:

@@ -7,21 +7,21 @@ from unittest import mock
 
 from transformers import HfArgumentParser
 
-from docsplit_hf.apps.cli import demo, evaluate_arguments, pretrain_arguments, serve
+from docsplit_hf.apps.cli import demo, pretrain_arguments, serve
 from docsplit_hf.apps.cli.commands import with_options
 from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.embed_corpus import CorpusArguments
 from docsplit_hf.apps.cli.encoder_arguments import EncoderArguments
+from docsplit_hf.apps.cli.evaluate import EvaluationArguments
 from docsplit_hf.apps.cli.export import ExportArguments
 from docsplit_hf.apps.cli.old_classify import new_commands, option_types
 from docsplit_hf.apps.cli.suggest import SuggestionArguments
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.apps.cli.watch import WatchArguments
-from docsplit_hf.evaluation.experiment import EvaluationSettings, check_protocols
-from docsplit_hf.evaluation.runner import PROTOCOLS
 from docsplit_hf.pretraining.objectives import OBJECTIVES
 from experiments import papers
 from experiments.baselines.objectives import register
+from experiments.evaluation.experiment import check_protocols
 from experiments.papers_arguments import PaperArguments
 from experiments.papers_options import PaperSettings
 
@@ -100,11 +100,7 @@ def _parsed(command):
     if name in OTHERS:
         return HfArgumentParser(OTHERS[name]).parse_args_into_dataclasses(arguments)
     if name == "evaluate":
-        parser = HfArgumentParser((evaluate_arguments.EvaluationArguments, EvaluationSettings))
-        parsed = parser.parse_args_into_dataclasses(arguments)
-        check_protocols(parsed[0].protocol, PROTOCOLS)
-        assert parsed[0].tasks, command
-        return parsed
+        return HfArgumentParser(EvaluationArguments).parse_args_into_dataclasses(arguments)
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if name == "pretrain":
         return pretrain_arguments.parse_command_line("", arguments)[1]

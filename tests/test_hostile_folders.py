@@ -33,7 +33,6 @@ from docsplit_hf.encoding.checkpoints.checkpoint import (
     find_checkpoint,
     open_checkpoint,
 )
-from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.reading.files.failure_lists import write_failures
 from docsplit_hf.reading.files.failures import FailedFile
@@ -42,6 +41,7 @@ from docsplit_hf.storage.inside_folder import refuse_links, write_file
 from docsplit_hf.storage.manifest import render_manifest
 from docsplit_hf.storage.shards import ShardWriter
 from docsplit_hf.training.resuming import check_output_dir
+from experiments.evaluation.results import ResultStore
 from experiments.report.figures import save as save_figure
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")

@@ -35,8 +35,6 @@ from benchmarks.quality.few_labels.options import task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, load_few_labels
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
-from docsplit_hf.evaluation.results import summarize
-from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, datalab_inputs
 from docsplit_hf.fitting.audit.findings import duplicate_groups, nearest_examples, outliers
 from docsplit_hf.fitting.ensemble.corpus import unit
@@ -46,6 +44,8 @@ from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
+from experiments.evaluation.results import summarize
+from experiments.evaluation.systems import cached_embeddings
 from experiments.report.markdown_report import escape, format_summary
 
 KEY = ("task", "part", "method", "seed")

@@ -7,7 +7,7 @@ from datasets import load_dataset
 from sklearn.metrics import f1_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from docsplit_hf.evaluation.protocols import sample_per_class
+from docsplit_hf.evaluation.probes import sample_per_class
 from docsplit_hf.fitting.ensemble.vector_experts import fit_probe
 
 MOST = 1_500

@@ -30,9 +30,9 @@ from benchmarks.quality.few_labels.records import add_record, read_records
 from benchmarks.quality.few_labels.systems import SYSTEMS
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding.checkpoints.checkpoint import find_checkpoint
-from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.pretraining.half_retrieval import half_retrieval_metrics, half_texts
 from docsplit_hf.training.markdown import table
+from experiments.evaluation.results import summarize
 
 CORPORA = {"20news": "en", "arxiv_abstracts": "en", "ohsumed": "en", "10kgnad": "de"}  # with the language
 ENCODERS = ("all-MiniLM-L6-v2", "docsplit-small-en")

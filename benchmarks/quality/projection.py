@@ -21,12 +21,13 @@ import pandas as pd
 
 from docsplit_hf import DocSplitProjection, DocumentEncoder
 from docsplit_hf.content_hash import sha256_of_parts
-from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.results import ResultStore, describe_command, summarize
-from docsplit_hf.evaluation.runner import run_protocols
-from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
-from docsplit_hf.evaluation.tasks import EvaluationTask
+from docsplit_hf.evaluation.systems import EncoderWithOptions
 from docsplit_hf.pretraining.half_retrieval import half_texts
+from experiments.evaluation.experiment import EvaluationSettings
+from experiments.evaluation.results import ResultStore, describe_command, summarize
+from experiments.evaluation.runner import run_protocols
+from experiments.evaluation.systems import EncoderSystem
+from experiments.evaluation.tasks import EvaluationTask
 from experiments.tasks.load_paper_task import load_paper_task
 
 MAX_TRAIN_EXAMPLES = 2000  # as in the study

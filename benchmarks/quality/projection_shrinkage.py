@@ -17,9 +17,10 @@ from scipy.special import logsumexp
 
 from benchmarks.quality.projection import SEED, SETTINGS, cca, load_task, order
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
+from docsplit_hf.evaluation.systems import EncoderWithOptions
 from docsplit_hf.pretraining.docsplit_projection import FOLDS, choose_shrinkage
 from docsplit_hf.pretraining.half_retrieval import half_texts
+from experiments.evaluation.systems import EncoderSystem
 
 DOCUMENTS = (100, 300, 1000, None)
 CCA_SHRINKAGES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)

@@ -29,11 +29,12 @@ from docsplit_hf import (
     segment_documents,
 )
 from docsplit_hf.encoding.portable.run_encoder import pool
-from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.results import ResultStore, describe_command
-from docsplit_hf.evaluation.runner import run_protocols
-from docsplit_hf.evaluation.systems import EncoderSystem, EncoderWithOptions
+from docsplit_hf.evaluation.systems import EncoderWithOptions
 from docsplit_hf.pretraining.info_nce import comparable, info_nce
+from experiments.evaluation.experiment import EvaluationSettings
+from experiments.evaluation.results import ResultStore, describe_command
+from experiments.evaluation.runner import run_protocols
+from experiments.evaluation.systems import EncoderSystem
 from experiments.tasks.load_paper_task import load_paper_task
 
 TRAINED_ON = 2000  # texts

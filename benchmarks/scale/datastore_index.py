@@ -35,8 +35,8 @@ import numpy as np
 from matplotlib import pyplot
 
 from docsplit_hf.classifier.knn_datastore import KNNDatastore
-from docsplit_hf.evaluation.results import processor
 from docsplit_hf.training.markdown import table
+from experiments.evaluation.results import processor
 
 K = 64
 BATCH = 64

@@ -377,7 +377,7 @@ def peak_rss() -> int:
 def machine() -> str:
     import faiss
 
-    from docsplit_hf.evaluation.results import processor
+    from experiments.evaluation.results import processor
 
     return f"{processor()}, 1 thread, faiss {faiss.__version__}, numpy {np.__version__}"
 

@@ -23,11 +23,11 @@ import pysbd
 
 from benchmarks.speed.side_by_side import take_counted_turns
 from docsplit_hf import load_package_documentation
-from docsplit_hf.evaluation.results import processor
 from docsplit_hf.reading.load_documents import load_documents
 from docsplit_hf.reading.segmentation.certain_boundaries import cut_at_certain_boundaries
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
+from experiments.evaluation.results import processor
 
 GIVE_UP_SECONDS = 5.0  # plain pysbd takes minutes on some texts, which are left out
 LINE = re.compile(r"[^\r\n]*[\r\n]\s*|[^\r\n]+")

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from docsplit_hf.evaluation.results import processor
 from docsplit_hf.training.markdown import table
+from experiments.evaluation.results import processor
 
 PACKAGES = ("torch", "transformers", "sentence-transformers")
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "MemoryError", "bad_alloc")  # words of such errors

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import spearmanr
 
-from docsplit_hf.evaluation.results import summarize
+from experiments.evaluation.results import summarize
 from experiments.protocols.masked_nouns import MASKED
 from experiments.study import longer_report as report
 

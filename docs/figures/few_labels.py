@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from docsplit_hf.evaluation.results import Summary
+from experiments.evaluation.results import Summary
 
 from .pages import Figure, Figures, Row
 from .records import benchmark, chosen, content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from docsplit_hf.evaluation.results import Summary
+from experiments.evaluation.results import Summary
 
 from .pages import Figure, Figures, Row
 from .records import chosen, records, summarized

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from docsplit_hf.evaluation.results import Summary, summarize
+from experiments.evaluation.results import Summary, summarize
 from experiments.report.paper_results import FEW_SHOT
 from experiments.study import base_report
 from experiments.study import longer_report as report

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from docsplit_hf.evaluation.results import Summary
+from experiments.evaluation.results import Summary
 from experiments.protocols.decoupled import PARTS
 from experiments.report.paper_results import DECOUPLED, RETRIEVAL_VECTORS
 from experiments.tasks.known_tasks import task_metric

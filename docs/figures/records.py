@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from docsplit_hf.evaluation.results import Summary, summarize, summarize_records
+from experiments.evaluation.results import Summary, summarize, summarize_records
 from experiments.report.length_tables import with_gains
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 import pandas as pd
 
-from docsplit_hf.evaluation.results import summarize
+from experiments.evaluation.results import summarize
 from experiments.study import study_report as report
 from experiments.study.distillation import RATE, Measured, best_rate, distillation_table
 

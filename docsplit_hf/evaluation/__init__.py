@@ -1,1 +1,1 @@
-"""Compare encoders on a user's own texts: tasks, systems, protocols, results and the report."""
+"""Compare encoders on a user's own texts: systems, probes, and the comparison."""

@@ -18,13 +18,13 @@ from docsplit_hf.encoding.chunking import ChunkSettings
 from docsplit_hf.encoding.document_encoder import DocumentEncoder
 from docsplit_hf.encoding.embed_chunks import inference_batches
 from docsplit_hf.encoding.portable.run_encoder import attention_implementation, run_encoder
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from docsplit_hf.evaluation.systems import System
-from docsplit_hf.evaluation.tasks import EvaluationTask
 from docsplit_hf.reading.characters import replace_lone_surrogates
 from docsplit_hf.reading.text_warnings import read_fractions, warn_of_cut_texts
 from docsplit_hf.reading.tokenization import TOKENIZER_BATCH
 
+from ..evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
+from ..evaluation.tasks import EvaluationTask
 from ..papers_options import NO_SEED, PaperSettings
 from ..systems import document_encoder
 from ..taggers.load_tagger import load_tagger, tagger_settings

@@ -11,11 +11,11 @@ import pandas as pd
 from scipy.sparse import issparse, vstack
 from sklearn.preprocessing import normalize
 
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
-from docsplit_hf.evaluation.protocols import check_features
 from docsplit_hf.evaluation.systems import Features
 from docsplit_hf.finetuning.evaluation import prediction_metrics
 
+from ..evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
+from ..evaluation.protocols import check_features
 from ..papers_options import PaperSettings
 from ..tasks.citation_pairs import Pair, PairTask
 from .perceptron import fit_mlp

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
-from docsplit_hf.evaluation.protocols import held_out_settings
 from docsplit_hf.evaluation.systems import System
-from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.finetuning.evaluation import prediction_metrics
 from docsplit_hf.fitting.interpolation import add_one_smoothing, interpolate, knn_probabilities
 
+from ..evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
+from ..evaluation.protocols import held_out_settings
+from ..evaluation.tasks import ClassificationTask
 from ..papers_options import CALIBRATED, FIXED, ORACLE, PaperSettings
 from ..systems import document_encoder, encoding_options
 from ..tasks.known_tasks import task_metric

@@ -16,14 +16,14 @@ from docsplit_hf.classifier.pipeline import KNNClassifierPipeline
 from docsplit_hf.encoding.checkpoints.checkpoint import open_checkpoint
 from docsplit_hf.encoding.embedders import make_embedder
 from docsplit_hf.encoding.portable.modeling_knn_classifier import KNNClassifier
-from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.finetuning.arguments import KNNClassifierTrainingArguments
 from docsplit_hf.finetuning.knn_classifier_trainer import KNNClassifierTrainer
 from docsplit_hf.fitting.interpolation import classifier_probabilities
 from docsplit_hf.reading.holding_out import hold_out_of_each_class
 from docsplit_hf.reading.labels import labels_by_name, texts_of
 
+from ..evaluation.experiment import Evaluation
+from ..evaluation.tasks import ClassificationTask
 from ..systems import document_encoder, encoding_options
 
 VALIDATION_SHARE = 0.1

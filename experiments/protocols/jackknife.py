@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from docsplit_hf.evaluation.results import INTERVAL
+from ..evaluation.results import INTERVAL
 
 
 def half_interval(without_each: np.ndarray) -> float | None:

@@ -9,20 +9,20 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from docsplit_hf.encoding.chunking import read_chunks
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
-from docsplit_hf.evaluation.protocols import (
+from docsplit_hf.evaluation.probes import (
     LabeledFeatures,
     fit_linear,
-    held_out_settings,
-    labeled_features,
     logistic_predictions,
     rows_to_choose_by,
     sample_per_class,
 )
-from docsplit_hf.evaluation.systems import EncoderSystem, System
-from docsplit_hf.evaluation.tasks import ClassificationTask, word_counts
+from docsplit_hf.evaluation.systems import System
 from docsplit_hf.finetuning.evaluation import prediction_metrics
 
+from ..evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
+from ..evaluation.protocols import held_out_settings, labeled_features
+from ..evaluation.systems import EncoderSystem
+from ..evaluation.tasks import ClassificationTask, word_counts
 from ..papers_options import NO_SEED, PaperSettings
 from ..systems import PassageSystem, document_encoder, encoding_options, rows_of_passages
 from .jackknife import ratio_without_each, with_intervals

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
-from docsplit_hf.evaluation.protocols import LabeledFeatures, labeled_features, logistic_predictions
+from docsplit_hf.evaluation.probes import LabeledFeatures, logistic_predictions
 from docsplit_hf.evaluation.systems import System
-from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.reading.characters import replace_lone_surrogates
 
+from ..evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
+from ..evaluation.protocols import labeled_features
+from ..evaluation.tasks import ClassificationTask
 from ..papers_options import PaperSettings
 from ..systems import document_encoder
 from ..taggers.load_tagger import load_tagger, tagger_settings

@@ -14,12 +14,13 @@ from sklearn.preprocessing import normalize
 from docsplit_hf.arrays.grouped_search import grouped_search
 from docsplit_hf.arrays.keys import exact_search
 from docsplit_hf.classifier.calibration import calibrate
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
-from docsplit_hf.evaluation.protocols import LabeledFeatures, held_out_settings, labeled_features
+from docsplit_hf.evaluation.probes import LabeledFeatures
 from docsplit_hf.evaluation.systems import Features
-from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.fitting.interpolation import knn_probabilities
 
+from ..evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
+from ..evaluation.protocols import held_out_settings, labeled_features
+from ..evaluation.tasks import ClassificationTask
 from ..papers_options import PaperSettings
 
 logger = logging.getLogger(__name__)

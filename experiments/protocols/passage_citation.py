@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from docsplit_hf.evaluation.systems import System, TfidfSystem
 
+from ..evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from ..papers_options import NO_SEED, PaperSettings
 from ..systems import PassageSystem, mean_of_passages, rows_of_passages
 from ..tasks.citation_pairs import PairTask

@@ -13,7 +13,7 @@ import torch
 from scipy.sparse import issparse
 from torch import nn
 
-from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictions, rows_to_choose_by
+from docsplit_hf.evaluation.probes import LabeledFeatures, logistic_predictions, rows_to_choose_by
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,11 @@ import scipy.sparse
 from sklearn.preprocessing import normalize
 from tqdm.auto import tqdm
 
-from docsplit_hf.evaluation.experiment import (
+from docsplit_hf.evaluation.systems import Features, System
+from docsplit_hf.reading.characters import replace_lone_surrogates
+from docsplit_hf.reading.segmentation.sentences import get_segmenter
+
+from ..evaluation.experiment import (
     Evaluation,
     Experiment,
     Plan,
@@ -19,11 +23,7 @@ from docsplit_hf.evaluation.experiment import (
     once_per_seed,
     sentence_settings,
 )
-from docsplit_hf.evaluation.systems import Features, System
-from docsplit_hf.evaluation.tasks import EvaluationTask
-from docsplit_hf.reading.characters import replace_lone_surrogates
-from docsplit_hf.reading.segmentation.sentences import get_segmenter
-
+from ..evaluation.tasks import EvaluationTask
 from ..papers_options import NO_SEED, PaperSettings
 from ..taggers.load_tagger import tagger_settings
 from ..taggers.parts_of_speech import Tagger

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.results import setting
-
+from ..evaluation.experiment import EvaluationSettings
+from ..evaluation.results import setting
 from .figures import COLORS, GRID, draw_legend, make_panels
 from .markdown_report import Spread
 

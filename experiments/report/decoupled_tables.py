@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from docsplit_hf.evaluation.results import setting, summarize_records
-
+from ..evaluation.results import setting, summarize_records
 from ..papers_options import CALIBRATED, FIXED, ORACLE
 from ..protocols.decoupled import PAPER_K, PAPER_TEMPERATURE, PARTS
 from ..tasks.known_tasks import task_metric

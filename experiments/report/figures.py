@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.results import setting
 from docsplit_hf.storage.inside_folder import write_file
 
+from ..evaluation.experiment import EvaluationSettings
+from ..evaluation.results import setting
 from .markdown_report import Spread
 
 if TYPE_CHECKING:

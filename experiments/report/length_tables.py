@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from docsplit_hf.encoding.chunking import PASSAGES, SINGLE_VECTOR
-from docsplit_hf.evaluation.results import setting, summarize_records
 
+from ..evaluation.results import setting, summarize_records
 from ..papers_options import PaperSettings
 from ..protocols.length import BUCKETS
 from .figures import GRID, draw_curve, draw_legend, make_panels

@@ -9,11 +9,13 @@ from typing import Any, Literal, Protocol
 
 import pandas as pd
 
-from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.protocols import BESIDE_PROBES
-from docsplit_hf.evaluation.report import MISSING, TITLES, WORD_COUNTS, WORDS, escape, ran_on
-from docsplit_hf.evaluation.results import Summary, setting, summarize_records
+from docsplit_hf.evaluation.systems import WORDS
 from docsplit_hf.training.markdown import table
+
+from ..evaluation.experiment import EvaluationSettings
+from ..evaluation.protocols import BESIDE_PROBES
+from ..evaluation.report import MISSING, TITLES, WORD_COUNTS, escape, ran_on
+from ..evaluation.results import Summary, setting, summarize_records
 
 Spread = Literal["std", "interval", "documents"]
 Row = tuple[str, ...]
@@ -27,12 +29,6 @@ SPREADS: dict[Spread, str] = {
     "documents": "± is half the 95 % confidence interval over the documents (jackknife)",
 }
 
-LEVEL_METRIC = r"^level_(?P<level>\d+)_(?P<metric>\w+)$"  # a metric of an upper level, if labels are a tree
-
-LEVELS = (
-    "The parent of each predicted label at a level, compared with that of the right label. Level 1 is the top of the "
-    "tree; the labels themselves are in the table above."
-)
 NOISE = (
     "Noise is half the 95 % confidence interval of an accuracy of 50 % on so many test examples: a smaller difference "
     "between two systems may be one of this test set only."
@@ -132,9 +128,6 @@ def results_markdown(
         rows = _rows_of(section, frame, settings)
         if len(rows):
             parts.append(_section(section, rows, records))
-            by_level = _level_table(section, rows, records, tasks)
-            if by_level:
-                parts += [f"### {section.title} by level", LEVELS, by_level]
         if section.protocol == "few_shot":
             parts += _curve(frame[frame["protocol"] == "few_shot"])
     if figures:
@@ -153,11 +146,7 @@ def main_table(
     for section in sections:
         rows = _rows_of(section, frame, settings)
         if len(rows):
-            by_level = _level_table(section, rows, records, tasks)
-            shown = [section.title, _table(section, rows, records, None)]
-            if by_level:
-                shown += ["By level of the tree of labels", by_level]
-            return "\n\n".join(shown)
+            return "\n\n".join([section.title, _table(section, rows, records, None)])
     return ""
 
 
@@ -306,22 +295,6 @@ def _table(section: Section, frame: pd.DataFrame, records: Records, printed: Pri
     if section.by_system:
         return table_by_system(frame, section.metrics, section.spread, printed, titles)
     return _table_by_task(section, frame, printed, titles)
-
-
-def _level_table(
-    section: Section, frame: pd.DataFrame, records: Records, tasks: Mapping[str, Mapping[str, Any]]
-) -> str:
-    """Make a table of the upper levels of trees of labels; empty if there are none."""
-    parts = frame["metric"].str.extract(LEVEL_METRIC)
-    of_levels = frame.assign(level=parts["level"], metric=parts["metric"]).dropna(subset="level")
-    if not len(of_levels):
-        return ""
-    node_counts = {record["task"]: tasks[record["task_fingerprint"]].get("levels") for record in records}
-    titles = []
-    for task, level in zip(of_levels["task"], of_levels["level"], strict=True):
-        titles.append(f"{task}, level {level} ({node_counts[task][int(level) - 1]:,} labels)")
-    metrics = tuple(dict.fromkeys(of_levels["metric"]))
-    return table_by_system(of_levels.assign(task=titles), metrics, section.spread)
 
 
 def _curve(frame: pd.DataFrame) -> list[str]:

@@ -12,14 +12,16 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 import threadpoolctl
 
-from docsplit_hf.evaluation.protocols import LabeledFeatures, check_features, logistic_predictions
+from docsplit_hf.evaluation.probes import LabeledFeatures, logistic_predictions
 from docsplit_hf.evaluation.systems import Features, TfidfSystem
-from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.reading.holding_out import hold_out_of_each_class
 from experiments.study.base_runs import Size
 from experiments.study.run_study import VALIDATION_PER_CLASS, VALIDATION_TEST
 from experiments.study.study_runs import TASKS
 from experiments.tasks.load_paper_task import load_paper_task
+
+from ..evaluation.protocols import check_features
+from ..evaluation.tasks import ClassificationTask
 
 TEST = "test"
 TUNING = "tuning"  # rows held out of the training set, on which the learning rate is chosen

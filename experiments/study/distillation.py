@@ -25,15 +25,16 @@ from transformers import AutoTokenizer, set_seed
 
 import docsplit_hf
 from docsplit_hf.encoding.pruning import keep_frequent_tokens, keep_layers
-from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictions, sample_per_class
-from docsplit_hf.evaluation.results import summarize
-from docsplit_hf.evaluation.tasks import ClassificationTask
+from docsplit_hf.evaluation.probes import LabeledFeatures, logistic_predictions, sample_per_class
 from docsplit_hf.metrics.registry import ranks_of_right
 from docsplit_hf.pretraining.half_retrieval import half_texts
 from docsplit_hf.pretraining.objectives import get_arguments_class, get_trainer_class
 from docsplit_hf.training.markdown import table
 from experiments.study.study_runs import CORPUS, TASKS
 from experiments.tasks.load_paper_task import load_paper_task
+
+from ..evaluation.results import summarize
+from ..evaluation.tasks import ClassificationTask
 
 # The start of docsplit-small-en: layers of the teacher, and the number of tokens in the vocabulary.
 LAYERS = [0, 2, 5]

@@ -21,7 +21,6 @@ import pandas as pd
 from transformers import AutoTokenizer
 
 import docsplit_hf
-from docsplit_hf.evaluation.results import ResultStore, Summary, summarize
 from docsplit_hf.pretraining.views import get_views
 from docsplit_hf.training.markdown import table
 from experiments.study.run_study import CURVE_SHOTS, RECIPE, SPENT
@@ -37,6 +36,7 @@ from experiments.study.study_runs import (
     TASKS,
 )
 
+from ..evaluation.results import ResultStore, Summary, summarize
 from ..report.figures import draw_curve, draw_legend, make_panels, save
 
 if TYPE_CHECKING:

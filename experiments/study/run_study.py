@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 
-from docsplit_hf.evaluation.results import ResultStore
 from docsplit_hf.reading.holding_out import hold_out_of_each_class
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.resuming import complete_checkpoints
@@ -71,6 +70,7 @@ from experiments.study.study_runs import (
 )
 from experiments.tasks.load_paper_task import load_paper_task
 
+from ..evaluation.results import ResultStore
 from ..tasks.paper_tasks import load_task
 
 STAGES = (

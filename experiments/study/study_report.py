@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from docsplit_hf.evaluation.results import ResultStore, summarize
 from docsplit_hf.training.markdown import table
 from experiments.study.study_runs import ABLATION_BASES, ADAPTATION_RECIPES, METHODS, SHIPPED, SHIPPED_START, TASKS
 
+from ..evaluation.results import ResultStore, summarize
 from ..report.figures import COLORS, save
 
 if TYPE_CHECKING:

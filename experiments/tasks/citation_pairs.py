@@ -11,9 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from docsplit_hf.evaluation.tasks import content_hash
 from docsplit_hf.reading.characters import replace_lone_surrogates
 from docsplit_hf.reading.file_formats import read_json_rows
+
+from ..evaluation.tasks import content_hash
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,11 @@ from typing import Any
 import datasets
 from datasets import DatasetDict
 
-from docsplit_hf.evaluation.tasks import (
+from docsplit_hf.reading.labeled_examples import load_labeled_examples
+from docsplit_hf.reading.load_documents import load_documents
+from docsplit_hf.reading.source import refuse_missing_file
+
+from ..evaluation.tasks import (
     DOCUMENTATION,
     EvaluationTask,
     classification_task,
@@ -19,10 +23,6 @@ from docsplit_hf.evaluation.tasks import (
     load_evaluation_task,
     title_of,
 )
-from docsplit_hf.reading.labeled_examples import load_labeled_examples
-from docsplit_hf.reading.load_documents import load_documents
-from docsplit_hf.reading.source import refuse_missing_file
-
 from .citation_pairs import PairTask, has_citation_pairs, read_citation_pairs
 from .known_tasks import LONG_DOCUMENT_TASKS, NEWSGROUPS, known_name, newsgroup_texts, unknown_task
 from .paper_tasks import TASKS, load_task

@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docsplit_hf.evaluation.tasks import find_text_columns
 from docsplit_hf.reading.files.finding import refuse_mistyped_path
 from docsplit_hf.reading.labeled_examples import load_labeled_examples
+
+from ..evaluation.tasks import find_text_columns
 
 if TYPE_CHECKING:
     from datasets import DatasetDict

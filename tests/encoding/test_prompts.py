@@ -32,7 +32,7 @@ from transformers import (
 )
 
 from docsplit_hf import DocumentEncoder, KNNClassifier
-from docsplit_hf.evaluation.systems import load_text_encoder
+from experiments.evaluation.systems import load_text_encoder
 
 PROMPTS = {"query": "task: search result | query: ", "document": "", "Classification": "task: classification | query: "}
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}

@@ -1,6 +1,6 @@
 """Plans of the papers' protocols by name."""
 
-from docsplit_hf.evaluation import experiment
+from experiments.evaluation import experiment
 from experiments.papers import PROTOCOLS
 from experiments.protocols.redundancy import NOUNS_AND_VERBS
 

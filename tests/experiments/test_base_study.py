@@ -13,12 +13,12 @@ from datasets import Dataset
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from docsplit_hf.apps.cli.pretrain_arguments import parse_command_line
-from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.results import ResultStore
-from docsplit_hf.evaluation.runner import run_protocols
-from docsplit_hf.evaluation.tasks import ClassificationTask
 from docsplit_hf.pretraining.objectives import OBJECTIVES
 from experiments.baselines.objectives import BASELINES
+from experiments.evaluation.experiment import EvaluationSettings
+from experiments.evaluation.results import ResultStore
+from experiments.evaluation.runner import run_protocols
+from experiments.evaluation.tasks import ClassificationTask
 from experiments.study import base_evaluation, base_report, base_start, base_study
 from experiments.study.base_records import RECORDS, WORD_COUNTS, read_records
 from experiments.study.base_runs import BASE, FIRST_METHODS, TINY, planned_runs, run_options, tokens_per_document

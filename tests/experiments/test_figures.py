@@ -1,7 +1,7 @@
 """Figures of results."""
 
-from docsplit_hf.evaluation.experiment import EvaluationSettings
-from docsplit_hf.evaluation.results import summarize_records
+from experiments.evaluation.experiment import EvaluationSettings
+from experiments.evaluation.results import summarize_records
 from experiments.report.figures import few_shot_curves, save_figures
 
 from .handmade import make_records

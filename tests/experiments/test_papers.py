@@ -3,10 +3,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.results import ResultStore
-from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
-from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
+from docsplit_hf.evaluation.systems import TfidfSystem
+from experiments.evaluation.experiment import Evaluation
+from experiments.evaluation.results import ResultStore
+from experiments.evaluation.systems import EncoderSystem, load_system
+from experiments.evaluation.tasks import ClassificationTask, CorpusTask
 from experiments.papers import PROTOCOLS, run_papers
 from experiments.papers_options import PaperSettings
 from experiments.taggers.load_tagger import load_tagger

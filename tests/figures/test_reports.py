@@ -8,7 +8,7 @@ import pytest
 
 from docs.figures.records import RESULTS, chosen, content
 from docs.figures.reliability import report_rows
-from docsplit_hf.evaluation.results import ResultStore, summarize
+from experiments.evaluation.results import ResultStore, summarize
 from experiments.papers_options import PaperSettings
 from experiments.report.paper_report import results_markdown
 

@@ -18,8 +18,8 @@ from benchmarks.quality.few_labels.protocol import FewLabels, Text
 from docsplit_hf.arrays.passages import Predictions
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.encoding.text_embedder import TextEmbedder
-from docsplit_hf.evaluation.systems import cached_embeddings
 from docsplit_hf.reading.inputs import texts_and_pairs
+from experiments.evaluation.systems import cached_embeddings
 
 SAMPLE = 64  # texts for measuring speed
 CALIBRATED = ("k", "knn_temperature", "knn_weight", "knn_calibration")  # settings that change with the examples

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.quality.few_labels.records import read_records
-from docsplit_hf.evaluation.results import Summary, summarize
 from docsplit_hf.training.markdown import table
+from experiments.evaluation.results import Summary, summarize
 from experiments.report.figures import COLORS, CURVE_STYLE, LINES, MARKERS, save
 from experiments.report.markdown_report import escape, format_summary
 

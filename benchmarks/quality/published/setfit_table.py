@@ -27,8 +27,8 @@ from sklearn.metrics import accuracy_score, matthews_corrcoef
 from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.records import add_record, read_records
 from benchmarks.quality.published.fixed_examples import RESULTS, by_fit, by_probe, embedder_of, table_parser
-from docsplit_hf.evaluation.results import summarize
 from docsplit_hf.training.markdown import table
+from experiments.evaluation.results import summarize
 
 RECORDS = RESULTS / "few_labels" / "setfit_table.jsonl"
 PUBLISHED = RESULTS / "few_labels" / "setfit_published.jsonl"

@@ -3,172 +3,146 @@
 A file with a column of texts and a column of labels, and any checkpoints:
 
     docsplit evaluate --models output/pretrain sentence-transformers/all-MiniLM-L6-v2 tfidf \
-        --tasks my.csv --protocol full few_shot curve half_documents --output_dir output/mine
+        --tasks my.csv --shots 1 5 20 --output_dir output/mine
 
-To try it without a network, on the documentation of installed packages:
+Without labels, by how well one half of a text finds the other:
 
-    docsplit evaluate --models output/pretrain tfidf --tasks documentation
+    docsplit evaluate --models output/pretrain docsplit-small-en --tasks my.csv --protocol half_documents
 
-To continue an interrupted run, run the same command again: results in results.json are not computed again. The tasks
-and protocols of the papers are in the repository: python -m experiments --help
+To try it without a network: --tasks documentation, the documentation of installed packages.
 """
 
-import dataclasses
-import json
 import logging
+import shlex
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transformers import HfArgumentParser
+from transformers.hf_argparser import HfArg
 
-from ...evaluation.experiment import EvaluationSettings, check_protocols
-from ...evaluation.report import main_table, results_markdown
-from ...evaluation.results import Record, ResultStore, describe_command, summarize_records
-from ...evaluation.runner import PROTOCOLS, run_protocols, short_names
-from ...evaluation.systems import SYSTEMS_WITHOUT_ENCODER, EncoderSystem, System, load_system
-from ...evaluation.tasks import ClassificationTask, EvaluationTask, load_evaluation_task
-from ...fitting.label_tree import Hierarchy
+from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ...encoding.chunking import SINGLE_VECTOR
+from ...evaluation.comparison import PROTOCOLS, ComparisonSettings, Record, as_json, compare, load_task, tables
+from ...evaluation.systems import WORD_COUNTS, System, TfidfSystem, load_system
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
 from ...training.command_line import parse_arguments, run_script
-from .evaluate_arguments import MAIN_OPTIONS, EvaluationArguments
-from .hierarchy_option import read_hierarchy
 
-CLASSIFICATION_PROTOCOLS = {"full", "few_shot", "curve"}
-# Makes the content of results.md, and its first table, of records, their store, the command and what was left out.
-Report = Callable[[list[Record], ResultStore, str, list[str]], tuple[str, str]]
-WHEN_STOPPED = "Finished results are kept: run the same command again to continue."
-WHY_WORD_COUNTS_WIN = (
-    "Why word counts win here: they read whole documents, while encoders read the first {max_length} tokens. With many "
-    "examples, most classes also have characteristic words, such as the names in a package. Encoders also use words "
-    "that are not in the examples, which helps when examples are few: compare few_shot and curve."
-)
+PROTOCOL_HELP = "; ".join(f"{name}: {description}" for name, description in PROTOCOLS.items())
 
 
-def word_counts_win(records: Sequence[Mapping[str, Any]], names: set[str]) -> bool:
-    """Return whether word counts are most accurate on all examples of any task; ``names``: names of these systems."""
-    frame = summarize_records(record for record in records if record["protocol"] == "full")
-    best = frame[frame["metric"] == "accuracy"].sort_values("mean").groupby("task")["system"].last()
-    return bool(best.isin(names).any())
+@dataclass
+class EvaluationArguments:
+    """Systems, tasks and output."""
+
+    models: list[str] = HfArg(
+        default_factory=list,
+        help=f"Required. Systems to compare: tfidf (word counts), {DEFAULT_CHECKPOINT} (included), folders with a "
+        "checkpoint, models on the Hub, or https://HOST/v1#MODEL for an endpoint. '...#name=NAME' sets its name in the "
+        "tables; '#pooling=mean' and '#prompt=TEXT' are further options.",
+    )
+    tasks: list[str] = HfArg(
+        default_factory=list,
+        help="Required. Your files and folders. Tables are .jsonl, .csv or .parquet, with --text_column and "
+        "--label_column. To try it: 'documentation', the documentation of installed packages, by package.",
+    )
+    text_column: str = HfArg(default="text", help="The column with the texts.")
+    label_column: str = HfArg(default="label", help="The column with the labels.")
+    csv_separator: str | None = HfArg(default=None, help="Column separator of .csv files, if not a comma.")
+    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+    protocol: list[str] = HfArg(
+        default_factory=lambda: ["full", "few_shot"],
+        help=f"The protocols. {PROTOCOL_HELP}.",
+        metadata={"choices": list(PROTOCOLS)},
+    )
+    shots: list[int] = HfArg(
+        default_factory=lambda: [5], help="Training examples per class in 'few_shot'; several numbers make a curve."
+    )
+    repeats: int = HfArg(default=10, help="Draws of the few examples.")
+    max_length: int = HfArg(default=512, help="Longest text in tokens that encoders read.")
+    long_documents: list[str] = HfArg(
+        default_factory=lambda: ["first"],
+        help="Part of texts longer than --max_length that encoders read; several values are compared. 'first', the "
+        "beginning; 'head_tail', beginning and end; 'average', all, by averaging the embeddings of passages; 'whole', "
+        "the beginning, and all of it.",
+        metadata={"choices": list(SINGLE_VECTOR)},
+    )
+    bf16: bool = HfArg(default=False, help="Compute embeddings in bfloat16.")
+    max_train_examples: int | None = HfArg(default=None, help="Use a random sample of this many training examples.")
+    max_test_examples: int | None = HfArg(default=None, help="Use a random sample of this many test examples.")
+    seed: int = HfArg(default=0, help="First seed of the draws.")
+    output_dir: str = HfArg(default="output/evaluation", help="Folder for results.json and results.md.")
+
+    def __post_init__(self) -> None:
+        for name in ("models", "tasks"):
+            if not getattr(self, name):
+                raise ValueError(f"--{name} must be given.")
+        for name in ("repeats", "max_length", "max_train_examples", "max_test_examples"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
+        if min(self.shots, default=0) < 1:
+            raise ValueError(f"shots must be numbers from 1, got {self.shots}.")
 
 
-def load_tasks(
-    load: Callable[..., EvaluationTask], names: Sequence[Any], hierarchy: Hierarchy | None, **options: Any
-) -> list[EvaluationTask]:
-    """Load the tasks; their names must differ, and ``hierarchy`` must group the labels of one of them."""
-    tasks = []
+def load_systems(arguments: EvaluationArguments) -> list[System]:
+    """Load the systems, and word counts; each has a name of its own in the tables."""
+    systems: list[System] = []
+    for name in arguments.models:
+        ways = arguments.long_documents
+        for way in ways:
+            system = load_system(name, arguments.max_length, arguments.bf16, way)
+            if system.name == name:
+                system.name = Path(name).name or name
+            if isinstance(system, TfidfSystem):
+                systems.append(system)
+                break
+            if len(ways) > 1:
+                system.name += f" ({way})"
+            systems.append(system)
+    if not any(isinstance(system, TfidfSystem) for system in systems):
+        systems.append(TfidfSystem(WORD_COUNTS))
+    names = [system.name for system in systems]
     for name in names:
-        task = load(name, **options)
-        if hierarchy is not None and isinstance(task, ClassificationTask):
-            task = dataclasses.replace(task, hierarchy=hierarchy)
-        if task.name in (other.name for other in tasks):
-            raise ValueError(f"Two tasks are named {task.name!r}, but tables need distinct names: rename a file.")
-        tasks.append(task)
-    if hierarchy is not None and not any(_has_tree(task) for task in tasks):
-        shown = ", ".join(task.name for task in tasks)
-        raise ValueError(
-            f"--hierarchy groups no labels of {shown}: give the separator in their names, or a .json file with the "
-            "parent of each label. Labels are a tree if some of them, but not all, have a common parent."
-        )
-    return tasks
-
-
-def _has_tree(task: EvaluationTask) -> bool:
-    return isinstance(task, ClassificationTask) and not task.tree.is_flat
-
-
-def load_systems(
-    arguments: EvaluationArguments, max_length: int, word_counts: Mapping[str, Any] = SYSTEMS_WITHOUT_ENCODER
-) -> dict[str, System]:
-    """Load the systems, by their names on the command line; tables show short names."""
-    cache = arguments.cache_dir or Path(arguments.output_dir) / "embeddings"
-    systems: dict[str, System] = {}
-    names = arguments.models
-    if not any(name.startswith("tfidf") for name in names) and CLASSIFICATION_PROTOCOLS & set(arguments.protocol):
-        names = [*names, "tfidf#name=word counts"]
-    for name, short in zip(names, short_names(names), strict=True):
-        strategies = arguments.long_documents
-        system = load_system(name, cache, max_length, arguments.bf16, strategies[0], word_counts)
-        system.name = short
-        variants = [system]
-        if len(strategies) > 1 and isinstance(system, EncoderSystem):
-            variants = system.with_strategies(strategies)
-        for variant in variants:
-            systems[f"{name}#name={variant.name}"] = variant
+        if names.count(name) > 1:
+            raise ValueError(f"Two models are called {name!r}: rename one by '...#name=ANOTHER'.")
     return systems
-
-
-def check(parser: HfArgumentParser, arguments: EvaluationArguments, protocols: Mapping[str, Any]) -> None:
-    """Check the arguments before anything is loaded."""
-    if not arguments.models:
-        parser.error("--models must be given: tfidf, docsplit-small-en, a folder, or a model on the Hub")
-    if not arguments.tasks:
-        parser.error("--tasks must be given: your files and folders, or documentation")
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    check_protocols(arguments.protocol, protocols)
-
-
-def make_report(records: list[Record], store: ResultStore, command: str, left_out: list[str]) -> tuple[str, str]:
-    """Return the content of results.md, and its first table."""
-    return results_markdown(records, store.runs, store.tasks, command, left_out), main_table(records)
-
-
-def evaluate(
-    arguments: EvaluationArguments,
-    settings: EvaluationSettings,
-    tasks: Sequence[EvaluationTask],
-    systems: Mapping[str, System],
-    command: Sequence[str],
-    measure: Callable[..., tuple[list[Record], list[str]]] = run_protocols,
-    report: Report = make_report,
-) -> dict[str, Any]:
-    """Compute missing results, write the report, and print a summary; return the figures for ``--json``."""
-    folder = Path(arguments.output_dir)
-    run = describe_command(command)
-    store = ResultStore(folder, run)
-    records_before = len(store.records)
-    start = time.monotonic()
-    records, left_out = measure(systems, tasks, arguments.protocol, settings, store)
-    if not records:
-        raise ValueError("Nothing was measured: " + " ".join(left_out))
-    text, first_table = report(records, store, run["command"], left_out)
-    write_file(folder / "results.md", text)
-    print(f"\n{first_table}\n")
-    word_counts = {system.name for system in systems.values() if not isinstance(system, EncoderSystem)}
-    if 0 < len(word_counts) < len(systems) and word_counts_win(records, word_counts):
-        print(f"{WHY_WORD_COUNTS_WIN.format(max_length=settings.max_length)}\n")
-    for line in left_out:
-        print(f"Left out: {line}")
-    minutes, seconds = divmod(round(time.monotonic() - start), 60)
-    new = len(store.records) - records_before
-    print(f"{len(records):,} records, {new:,} of them measured now in {minutes} min {seconds} s.")
-    print(f"All tables: {folder / 'results.md'}")
-    print(f"Every number, with its seed and settings: {store.path}")
-    summary = json.loads(summarize_records(records).to_json(orient="records"))
-    return {"output_dir": arguments.output_dir, "summary": summary, "left_out": left_out}
 
 
 def main() -> dict[str, Any]:
     """Evaluate systems on tasks; return the figures for ``--json``."""
-    parser = HfArgumentParser((EvaluationArguments, EvaluationSettings), description=__doc__.split("\n")[0])
-    arguments, settings = parse_arguments(parser, main=MAIN_OPTIONS)
-    check(parser, arguments, PROTOCOLS)
+    parser = HfArgumentParser(EvaluationArguments, description=__doc__.split("\n")[0])
+    (arguments,) = parse_arguments(parser)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    folder = Path(arguments.output_dir)
+    settings = ComparisonSettings(
+        protocols=arguments.protocol,
+        shots=arguments.shots,
+        repeats=arguments.repeats,
+        seed=arguments.seed,
+        max_train_examples=arguments.max_train_examples,
+        max_test_examples=arguments.max_test_examples,
+    )
+    columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
+    files = {"csv_separator": arguments.csv_separator, "encoding": arguments.encoding}
     with list_of_failures(arguments.output_dir):
-        tasks = load_tasks(
-            load_evaluation_task,
-            arguments.tasks,
-            hierarchy=read_hierarchy(arguments.hierarchy),
-            max_train_examples=settings.max_train_examples,
-            max_test_examples=settings.max_test_examples,
-            seed=settings.seed,
-            **arguments.file_options(),
-        )
-    return evaluate(arguments, settings, tasks, load_systems(arguments, settings.max_length), sys.argv)
+        tasks = [load_task(name, settings, **columns, **files) for name in arguments.tasks]
+    folder.mkdir(parents=True, exist_ok=True)
+    records: list[Record] = []
+    for record in compare(load_systems(arguments), tasks, settings):
+        records.append(record)
+        write_file(folder / "results.json", as_json(records))  # a stopped run keeps what it has measured
+    if not records:
+        raise ValueError("Nothing was measured: give texts with labels, or --protocol half_documents.")
+    text = tables(records)
+    command = shlex.join(["docsplit", "evaluate", *sys.argv[1:]])
+    write_file(folder / "results.md", f"# Evaluation\n\n```bash\n{command}\n```\n\n{text}")
+    print(f"\n{text}\nAll tables: {folder / 'results.md'}\nEvery number, with its seed: {folder / 'results.json'}")
+    return {"output_dir": arguments.output_dir, "records": [record._asdict() for record in records]}
 
 
 def run() -> None:
     """Run the command."""
-    run_script(main, WHEN_STOPPED)
+    run_script(main, "What was measured is in results.json.")

@@ -4,8 +4,9 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem
+from docsplit_hf.evaluation.systems import TfidfSystem
+from experiments.evaluation.experiment import Evaluation
+from experiments.evaluation.systems import EncoderSystem
 from experiments.protocols import citation
 from experiments.protocols.citation import (
     PairFeatures,

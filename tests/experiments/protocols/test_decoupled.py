@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from docsplit_hf.classifier.calibration import Calibration
-from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.systems import load_system
-from docsplit_hf.evaluation.tasks import ClassificationTask
+from experiments.evaluation.experiment import Evaluation
+from experiments.evaluation.systems import load_system
+from experiments.evaluation.tasks import ClassificationTask
 from experiments.papers_options import PaperSettings
 from experiments.protocols import fine_tuned
 from experiments.protocols.decoupled import (

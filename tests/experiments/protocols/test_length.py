@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.protocols import LabeledFeatures, logistic_predictions
-from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
-from docsplit_hf.evaluation.tasks import ClassificationTask
+from docsplit_hf.evaluation.probes import LabeledFeatures, logistic_predictions
+from docsplit_hf.evaluation.systems import TfidfSystem
+from experiments.evaluation.experiment import Evaluation
+from experiments.evaluation.systems import EncoderSystem, load_system
+from experiments.evaluation.tasks import ClassificationTask
 from experiments.papers_options import PaperSettings
 from experiments.protocols.length import metrics_by_length, passage_predictions, reading_by_length
 from experiments.protocols.nearest_neighbors import has_passages, knn_predictions

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.systems import load_system
-from docsplit_hf.evaluation.tasks import ClassificationTask
+from experiments.evaluation.experiment import Evaluation
+from experiments.evaluation.systems import load_system
+from experiments.evaluation.tasks import ClassificationTask
 from experiments.papers_options import PaperSettings
 from experiments.protocols.masked_nouns import NOUNS, OTHERS, _features, mask_words
 from experiments.taggers.parts_of_speech import Tagger, Word

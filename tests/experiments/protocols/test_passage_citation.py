@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.systems import load_system
+from experiments.evaluation.experiment import Evaluation
+from experiments.evaluation.systems import load_system
 from experiments.papers_options import NO_SEED, PaperSettings
 from experiments.protocols.passage_citation import PASSAGE_CITATION, best_pairs, similarities, soft_maximum
 from experiments.systems import with_passages

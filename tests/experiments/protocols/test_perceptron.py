@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from docsplit_hf.evaluation import protocols
+from experiments.evaluation import protocols
 from experiments.protocols import perceptron
 from experiments.protocols.perceptron import fit_mlp, mlp_predictions
 from tests.evaluation.test_protocols import clusters, labeled

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity
 
-from docsplit_hf.evaluation.systems import load_system
+from experiments.evaluation.systems import load_system
 from experiments.protocols import redundancy
 from experiments.protocols.jackknife import half_interval
 from experiments.protocols.redundancy import (

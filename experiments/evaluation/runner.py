@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from tqdm.auto import tqdm
 
-from ..encoding.backends.endpoint import split_name
+from docsplit_hf.encoding.backends.endpoint import split_name
+
 from .experiment import Evaluation, EvaluationSettings, Experiment, PlannedMeasurement, check_protocols, plan
 from .protocols import FITTED, HALF_DOCUMENTS, LARGEST_CLASS, beside_probes, probe_protocols
 from .results import Record, ResultStore, TaskDescription

@@ -1,17 +1,14 @@
-"""Arguments of ``docsplit evaluate``, in addition to those of EvaluationSettings."""
+"""Arguments of runs: systems, tasks, and where the results go."""
 
 from dataclasses import dataclass
 
 from transformers.hf_argparser import HfArg
 
-from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
-from ...encoding.chunking import SINGLE_VECTOR
-from ...evaluation.runner import PROTOCOLS
+from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.encoding.chunking import SINGLE_VECTOR
 
-MAIN_OPTIONS = (
-    "models", "tasks", "text_column", "label_column", "protocol", "max_length", "long_documents", "shots", "repeats",
-    "bf16", "seed", "output_dir",
-)  # fmt: skip
+from .runner import PROTOCOLS
+
 PROTOCOL_HELP = "; ".join(f"{name}: {protocol.description}" for name, protocol in PROTOCOLS.items())
 
 
@@ -33,12 +30,6 @@ class EvaluationArguments:
     )
     text_column: str = HfArg(default="text", help="The column with the texts.")
     label_column: str = HfArg(default="label", help="The column with the labels.")
-    hierarchy: str | None = HfArg(
-        default=None,
-        help="Tree of the labels, to also measure the parents of predicted labels at each level: the separator in "
-        "their names, such as '/', or a .json file with the parent of each label, as in "
-        '{"lease": "contracts", "contracts": "law"}. Default: names such as "law > contracts > lease" are a tree.',
-    )
     csv_separator: str | None = HfArg(default=None, help="Column separator of .csv files, if not a comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     protocol: list[str] = HfArg(default_factory=lambda: ["full", "few_shot"], help=f"The protocols. {PROTOCOL_HELP}.")

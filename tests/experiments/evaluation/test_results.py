@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from docsplit_hf.evaluation.results import ResultStore, describe_command, setting, summarize, summarize_records
+from experiments.evaluation.results import ResultStore, describe_command, setting, summarize, summarize_records
 
 RECORD = {
     "system": "A", "system_fingerprint": "a", "task": "B", "task_fingerprint": "b", "protocol": "full",

@@ -4,7 +4,6 @@ import gzip
 import json
 import logging
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask, load_evaluation_task
 from docsplit_hf.reading.labeled_examples import load_labeled_examples
+from experiments.evaluation.tasks import ClassificationTask, CorpusTask, load_evaluation_task
 
 from ..documents import write_pdf
 
@@ -49,24 +48,6 @@ def test_a_fingerprint_changes_with_any_part_of_the_content():
     prints = {ClassificationTask("one", **(PARTS | change)).fingerprint for change in changed}
     assert len(prints) == len(changed)
     assert ClassificationTask("another name", **PARTS).fingerprint in prints
-
-
-def test_a_tree_is_part_of_the_fingerprint_and_flat_labels_keep_theirs():
-    flat = ClassificationTask("mine", **PARTS)
-    # Of a version without trees: results of flat labels stay valid.
-    assert flat.fingerprint == "c93a5068387847c5f6426ea8a8dd008dde4adda1b8dda71750e6802585422689"
-    assert replace(flat, hierarchy="/").fingerprint == flat.fingerprint and "levels" not in flat.sizes
-    names = ["a/x", "a/y", "b"]
-    tasks = [replace(flat, label_names=names, hierarchy=hierarchy) for hierarchy in (None, "/", {"a/y": "b"})]
-    parents = replace(flat, label_names=names, hierarchy={"a/x": "letters", "a/y": "letters"})
-    assert len({task.fingerprint for task in tasks}) == 3
-    assert tasks[1].fingerprint == parents.fingerprint  # the same nodes by other names
-    assert [task.sizes.get("levels") for task in (*tasks, parents)] == [None, [2], [2], [2]]
-
-
-def test_a_hierarchy_of_unknown_labels_is_refused_and_the_task_is_named():
-    with pytest.raises(ValueError, match="mine: hierarchy has the parent of 'z', which is neither a label"):
-        ClassificationTask("mine", **PARTS, hierarchy={"z": "letters"})
 
 
 def write_rows(file, rows):

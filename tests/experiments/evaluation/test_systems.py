@@ -9,15 +9,9 @@ from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding.backends.endpoint import EndpointEncoder
-from docsplit_hf.evaluation import systems
-from docsplit_hf.evaluation.systems import (
-    EncoderSystem,
-    EncoderWithOptions,
-    TfidfSystem,
-    cached_embeddings,
-    load_system,
-    load_text_encoder,
-)
+from docsplit_hf.evaluation.systems import EncoderWithOptions, TfidfSystem
+from experiments.evaluation import systems
+from experiments.evaluation.systems import EncoderSystem, cached_embeddings, load_system, load_text_encoder
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
 

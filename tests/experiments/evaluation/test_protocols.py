@@ -8,21 +8,17 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.evaluation import protocols
-from docsplit_hf.evaluation.experiment import Evaluation
-from docsplit_hf.evaluation.protocols import (
-    LabeledFeatures,
-    check_features,
-    labeled_features,
-    logistic_predictions,
-    retrieval_metrics,
-    sample_per_class,
-)
-from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem
-from docsplit_hf.evaluation.tasks import ClassificationTask
+from docsplit_hf.evaluation.comparison import retrieval_metrics
+from docsplit_hf.evaluation.probes import LabeledFeatures, logistic_predictions, sample_per_class
+from docsplit_hf.evaluation.systems import TfidfSystem
 from docsplit_hf.finetuning.evaluation import prediction_metrics
 from docsplit_hf.fitting.label_tree import label_paths, label_tree
 from docsplit_hf.pretraining.half_retrieval import half_texts
+from experiments.evaluation import protocols
+from experiments.evaluation.experiment import Evaluation
+from experiments.evaluation.protocols import check_features, labeled_features
+from experiments.evaluation.systems import EncoderSystem
+from experiments.evaluation.tasks import ClassificationTask
 
 LABELS = np.array([0, 1])
 

@@ -14,15 +14,21 @@ import numpy as np
 import pandas as pd
 from datasets import Dataset, DatasetDict
 
-from ..content_hash import sha256_of_parts
-from ..fitting.label_tree import Hierarchy, LabelTree, label_paths, label_tree
-from ..reading.files.finding import find_files
-from ..reading.holding_out import groups_to_hold_out, hold_out_of_each_class
-from ..reading.labeled_examples import load_labeled_examples
-from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of
-from ..reading.load_documents import load_documents
-from ..reading.package_documentation import DOCUMENTATION, load_package_documentation
-from ..reading.source import find_columns, find_splits, find_text_files, is_pattern, kind_of, refuse_missing_file
+from docsplit_hf.content_hash import sha256_of_parts
+from docsplit_hf.reading.files.finding import find_files
+from docsplit_hf.reading.holding_out import groups_to_hold_out, hold_out_of_each_class
+from docsplit_hf.reading.labeled_examples import load_labeled_examples
+from docsplit_hf.reading.labels import has_several_labels, label_array, label_names_of, texts_of
+from docsplit_hf.reading.load_documents import load_documents
+from docsplit_hf.reading.package_documentation import DOCUMENTATION, load_package_documentation
+from docsplit_hf.reading.source import (
+    find_columns,
+    find_splits,
+    find_text_files,
+    is_pattern,
+    kind_of,
+    refuse_missing_file,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +51,6 @@ class ClassificationTask:
     train_pairs: list[str] | None = None  # the second texts
     test_pairs: list[str] | None = None
     language: str = "en"
-    hierarchy: Hierarchy | None = None  # the tree of the labels, as ``label_paths`` takes it
     kind: ClassVar[str] = "texts with labels"
 
     def __post_init__(self) -> None:
@@ -57,10 +62,6 @@ class ClassificationTask:
                 f"{self.name}: each of the {len(self.train_labels)} training examples has the label {label!r}: "
                 "classification needs two labels."
             )
-        try:
-            label_paths(self.label_names, self.hierarchy)
-        except ValueError as error:
-            raise ValueError(f"{self.name}: {error}") from error
 
     def _check_split(self, split: str, texts: list[str], labels: np.ndarray, pairs: list[str] | None) -> None:
         """Refuse an empty split, and numbers of texts and labels that differ."""
@@ -71,16 +72,9 @@ class ClassificationTask:
             )
 
     @cached_property
-    def tree(self) -> LabelTree:
-        """The tree of the labels; without levels if they are flat."""
-        return label_tree(label_paths(self.label_names, self.hierarchy))
-
-    @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the content, without the name; of a tree also its nodes, on which its metrics depend."""
+        """The SHA-256 of the content, without the name."""
         labels = [self.label_names, self.train_labels.tolist(), self.test_labels.tolist()]
-        if not self.tree.is_flat:
-            labels.append([level.node_of_label.tolist() for level in self.tree.upper_levels])
         return content_hash([labels], self.train_texts, self.test_texts, self.train_pairs or [], self.test_pairs or [])
 
     @cached_property
@@ -102,16 +96,9 @@ class ClassificationTask:
         return list(zip(texts, pairs, strict=True)) if pairs else [(text,) for text in texts]
 
     @property
-    def sizes(self) -> dict[str, int | list[int]]:
-        """The numbers of examples and classes, and of the nodes of each upper level if labels are a tree."""
-        sizes: dict[str, int | list[int]] = {
-            "train": len(self.train_texts),
-            "test": len(self.test_texts),
-            "classes": len(self.label_names),
-        }
-        if not self.tree.is_flat:
-            sizes["levels"] = [len(level.names) for level in self.tree.upper_levels]
-        return sizes
+    def sizes(self) -> dict[str, int]:
+        """The numbers of examples and classes, for the table of data sets."""
+        return {"train": len(self.train_texts), "test": len(self.test_texts), "classes": len(self.label_names)}
 
 
 @dataclass(frozen=True, eq=False)

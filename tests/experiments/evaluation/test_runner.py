@@ -1,21 +1,21 @@
 """Planning and measuring, and names in tables."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.evaluation.experiment import EvaluationSettings, PlannedMeasurement
-from docsplit_hf.evaluation.protocols import FITTED, LARGEST_CLASS
-from docsplit_hf.evaluation.report import main_table
-from docsplit_hf.evaluation.results import ResultStore
-from docsplit_hf.evaluation.runner import describe_task, run_protocols, short_names
-from docsplit_hf.evaluation.systems import EncoderSystem, TfidfSystem, load_system
-from docsplit_hf.evaluation.tasks import ClassificationTask, CorpusTask
+from docsplit_hf.evaluation.probes import FITTED
+from docsplit_hf.evaluation.systems import TfidfSystem
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
+from experiments.evaluation.experiment import EvaluationSettings, PlannedMeasurement
+from experiments.evaluation.protocols import LARGEST_CLASS
+from experiments.evaluation.report import main_table
+from experiments.evaluation.results import ResultStore
+from experiments.evaluation.runner import describe_task, run_protocols, short_names
+from experiments.evaluation.systems import EncoderSystem, load_system
+from experiments.evaluation.tasks import ClassificationTask, CorpusTask
 
 
 @pytest.mark.parametrize(
@@ -106,34 +106,6 @@ def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
     assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
     shown = main_table(records)
     assert f"| docsplit-small-en, {FITTED} |" in shown and f"| {LARGEST_CLASS} |" in shown
-
-
-def test_each_probe_of_a_tree_has_metrics_by_level(tmp_path, task):
-    names = ["land > field", "water > river", "water > sea"]
-    is_sea = np.arange(len(task.train_texts)) % 5 == 0
-    tree = replace(task, label_names=names, train_labels=np.where(is_sea, 2, task.train_labels))
-    systems = {"tfidf": TfidfSystem(), "small": load_system("docsplit-small-en")}
-    records, _ = run_protocols(systems, [tree], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path))
-    assert {record["system"] for record in records} == {
-        "tfidf", LARGEST_CLASS, "docsplit-small-en", f"docsplit-small-en, {FITTED}",
-    }  # fmt: skip
-    metrics = {"accuracy", "macro_f1", "matthews_correlation", "level_1_accuracy", "level_1_macro_f1"}
-    for record in records:
-        assert set(record["metrics"]) == metrics
-        assert record["metrics"]["level_1_accuracy"] >= record["metrics"]["accuracy"]
-    assert ResultStore(tmp_path).tasks[tree.fingerprint]["levels"] == [2]
-    # At each level, the largest class is right about the texts below its parent.
-    in_water = np.mean(tree.test_labels > 0)
-    right = in_water if np.bincount(tree.test_labels).argmax() > 0 else 1 - in_water
-    of_largest = [record for record in records if record["system"] == LARGEST_CLASS]
-    assert {record["metrics"]["level_1_accuracy"] for record in of_largest} == {right}
-
-    flat, _ = run_protocols(
-        systems, [replace(tree, hierarchy=False)], ["full", "few_shot"], SETTINGS, ResultStore(tmp_path)
-    )
-    for record, of_tree in zip(flat, records, strict=True):
-        without_levels = {name: value for name, value in of_tree["metrics"].items() if not name.startswith("level")}
-        assert record["metrics"] == without_levels and record["settings"] == of_tree["settings"]
 
 
 def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monkeypatch):

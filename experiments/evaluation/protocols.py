@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.preprocessing import normalize
-from sklearn.svm import LinearSVC
 
-from ..arrays.keys import as_matrix, check_finite
-from ..classifier.knn_datastore import KNNDatastore
-from ..finetuning.evaluation import prediction_metrics
-from ..fitting.ensemble.fitting import fit_experts
-from ..fitting.ensemble.problem import Problem
-from ..fitting.ensemble.report import LARGEST_CLASS
-from ..fitting.ensemble.scoring import PreparedExperts, score_texts
-from ..fitting.label_tree import FLAT, LabelTree
-from ..metrics.registry import rank_metrics, ranks_of_right
-from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
-from ..reading.holding_out import hold_out_of_each_class
+from docsplit_hf.arrays.keys import as_matrix, check_finite
+from docsplit_hf.evaluation.comparison import retrieval_metrics
+from docsplit_hf.evaluation.probes import (
+    FEWEST_TO_HOLD_OUT,
+    FITTED,
+    LabeledFeatures,
+    fitted_predictions,
+    largest_class_predictions,
+    logistic_predictions,
+    sample_per_class,
+)
+from docsplit_hf.evaluation.systems import Features, System, TfidfSystem
+from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS
+from docsplit_hf.pretraining.half_retrieval import half_texts
+
 from .experiment import (
     Evaluation,
     EvaluationSettings,
@@ -36,44 +34,8 @@ from .experiment import (
     once_per_seed,
     sentence_settings,
 )
-from .systems import EncoderSystem, Features, System, TfidfSystem
+from .systems import EncoderSystem
 from .tasks import ClassificationTask, EvaluationTask
-
-logger = logging.getLogger(__name__)
-
-LEVEL_METRICS = ("accuracy", "macro_f1")  # of the upper levels, if labels are a tree
-
-
-class LabeledFeatures(NamedTuple):
-    """Features ``(N, D)`` and ``(M, D)``, float32 or sparse, with int64 labels and the texts of the rows."""
-
-    train: Features
-    train_labels: np.ndarray
-    test: Features
-    test_labels: np.ndarray
-    train_inputs: Sequence[Hashable]
-    test_inputs: Sequence[Hashable] = ()
-    tree: LabelTree = FLAT  # of the labels
-
-    def held_out(self, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The training rows to keep, and the held-out rows: a fraction of each class, with equal inputs together."""
-        return hold_out_of_each_class(self.train_inputs, self.train_labels, fraction, seed)
-
-    def metrics(self, predictions: np.ndarray) -> dict[str, float]:
-        """The metrics of labels predicted for the test rows, ``(M,)``, and of their parents at each upper level."""
-        metrics = prediction_metrics(predictions, self.test_labels)
-        for number, level in enumerate(self.tree.upper_levels, start=1):
-            parents = level.node_of_label[predictions]
-            of_parents = prediction_metrics(parents, level.node_of_label[self.test_labels])
-            for name in LEVEL_METRICS:
-                metrics[f"level_{number}_{name}"] = of_parents[name]
-        return metrics
-
-    def draw(self, shots: int, seed: int, label_names: Sequence[str]) -> LabeledFeatures:
-        """Keep ``shots`` training examples of every class, drawn by ``sample_per_class``."""
-        rows = sample_per_class(self.train_labels, shots, seed, label_names)
-        train_inputs = [self.train_inputs[row] for row in rows]
-        return self._replace(train=self.train[rows], train_labels=self.train_labels[rows], train_inputs=train_inputs)
 
 
 def labeled_features(evaluation: Evaluation) -> LabeledFeatures:
@@ -98,7 +60,6 @@ def labeled_features(evaluation: Evaluation) -> LabeledFeatures:
         test_labels=task.test_labels,
         train_inputs=task.train_inputs,
         test_inputs=test_inputs,
-        tree=task.tree,
     )
 
 
@@ -134,85 +95,7 @@ def held_out_settings(task: ClassificationTask) -> dict[str, str]:
     return {"equal_texts": "together"} if has_repeated else {}
 
 
-def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Sequence[str]) -> np.ndarray:
-    """Draw ``shots`` examples of every class: their rows, int64, ascending (DocSplit, appendix A.1).
-
-    With the same seed, more shots include the examples of fewer shots, so that curves are smooth.
-    """
-    classes, counts = np.unique(labels, return_counts=True)
-    if counts.min() < shots:
-        short = []
-        for number, count in zip(classes, counts, strict=True):
-            if count < shots:
-                short.append(f"{label_names[number]!r} has {count}")
-        more = f" (and {len(short) - 5} more classes are too small)" if len(short) > 5 else ""
-        raise ValueError(
-            f"{shots} examples of each class are to be drawn, but in the training set {', '.join(short[:5])}{more}: "
-            f"lower the number of shots to {counts.min()}, or give more examples."
-        )
-    order = np.random.default_rng(seed).permutation(len(labels))
-    return np.sort(np.concatenate([order[labels[order] == label][:shots] for label in classes]))
-
-
-HELD_OUT_FRACTION = 0.1
-FEWEST_TO_HOLD_OUT = 500  # examples, of which a tenth is enough to choose C
-
-FITTED = "fitted mixture"  # the name of the ensemble in records and tables
-
 Probe = Callable[[LabeledFeatures, int], np.ndarray]  # predicts the labels (M,) of the test features, given a seed
-
-
-def logistic_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """Predict labels, ``(M,)``, by logistic regression, or for sparse features by a linear support vector machine."""
-    kept, held_out = rows_to_choose_by(features, seed)
-    classifier = fit_linear(features.train, features.train_labels, kept, held_out, seed)
-    return classifier.predict(features.test)
-
-
-def rows_to_choose_by(features: LabeledFeatures, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The training rows to keep, and a held-out tenth of each class, or no rows if there are few examples."""
-    if len(features.train_labels) < FEWEST_TO_HOLD_OUT:
-        return np.arange(len(features.train_labels)), np.arange(0)
-    return features.held_out(HELD_OUT_FRACTION, seed)
-
-
-def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray, seed: int) -> Any:
-    """Fit a linear classifier to all rows, with the C of the highest accuracy on the held-out rows."""
-    if sparse.issparse(features):
-        classifier = LinearSVC(random_state=seed)  # liblinear visits the examples in a random order
-        strengths = (0.1, 1.0, 10.0)
-    else:
-        classifier = LogisticRegression(max_iter=1000)
-        strengths = (1.0, 10.0, 100.0)
-    if len(held_out) == 0:
-        return classifier.set_params(C=strengths[1]).fit(features, labels)
-    search = GridSearchCV(classifier, {"C": strengths}, cv=[(kept, held_out)])  # the smallest C if several are best
-    search.fit(features, labels)
-    logger.info(
-        f"C = {search.best_params_['C']:g}, with an accuracy of {search.best_score_:.3f} on {len(held_out)} held-out "
-        "examples."
-    )
-    return search.best_estimator_
-
-
-def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """Predict labels, ``(M,)``, by the ensemble that ``KNNClassifierPipeline.fit`` fits to the training examples."""
-    label_names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
-    train_texts = _as_texts(features.train_inputs)
-    snapshot = KNNDatastore(features.train, features.train_labels, label_names, train_texts).snapshot
-    ready = PreparedExperts.of(snapshot, fit_experts(Problem(snapshot), show_progress=False))
-    answers = score_texts(ready, features.test, _as_texts(features.test_inputs), None)
-    return answers.probabilities.argmax(1)
-
-
-def _as_texts(inputs: Sequence[Hashable]) -> list[str]:
-    """Join the texts of pairs."""
-    return [given if isinstance(given, str) else " ".join(given) for given in inputs]
-
-
-def largest_class_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
-    """Predict the largest class of the test texts for every text, ``(M,)``."""
-    return np.full_like(features.test_labels, np.bincount(features.test_labels).argmax())
 
 
 PROBES: Mapping[str, Probe] = {"logistic": logistic_predictions}
@@ -295,23 +178,6 @@ def _at_shots(
     return [PlannedMeasurement("few_shot", chosen, seed, measure) for seed in settings.seeds_of(settings.repeats)]
 
 
-def retrieval_metrics(first: Features, second: Features) -> dict[str, float]:
-    """Recall and mean reciprocal rank of row i of the second halves, given row i of the first halves, by cosine."""
-    first = check_features(first, "the first halves")
-    second = check_features(second, "the second halves")
-    if sparse.issparse(first):
-        first = normalize(first)
-        second = normalize(second)
-        ranks = []
-        for rows in torch.arange(first.shape[0]).split(ROWS_AT_ONCE):
-            similarities = (first[rows.numpy()] @ second.T).toarray()
-            ranks.append(ranks_of_right(torch.from_numpy(similarities), rows))
-        metrics = rank_metrics(torch.cat(ranks))
-    else:
-        metrics = half_retrieval_metrics(torch.from_numpy(first), torch.from_numpy(second))
-    return {name: metrics[name] for name in ("recall@1", "recall@10", "mrr")}
-
-
 def _plan_halves(task: EvaluationTask, settings: EvaluationSettings) -> Plan:
     """Plan the protocol ``half_documents``."""
     return once_per_seed("half_documents", sentence_settings(task, settings), settings, _measure_halves)
@@ -322,6 +188,7 @@ def _measure_halves(evaluation: Evaluation, settings: Mapping[str, Any], seed: i
     task = evaluation.task
     first, second = half_texts(task.texts, seed, task.language)
     [both] = evaluation.system.features([*first, *second])  # one list, as the system is fitted on it
+    both = check_features(both, "the halves")
     return retrieval_metrics(both[: len(first)], both[len(first) :])
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple, NotRequired, TypedDict
 
 import pandas as pd
 
-from ..storage.inside_folder import write_file
+from docsplit_hf.storage.inside_folder import write_file
 
 FILE_NAME = "results.json"
 VERSION = 1

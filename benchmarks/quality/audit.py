@@ -35,7 +35,7 @@ from benchmarks.quality.few_labels.options import task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, load_few_labels
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, datalab_inputs
+from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, out_of_fold
 from docsplit_hf.fitting.audit.findings import duplicate_groups, nearest_examples, outliers
 from docsplit_hf.fitting.ensemble.corpus import unit
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
@@ -171,10 +171,11 @@ def changed_labels(
             right.append(task.names[task.pool_labels[row]] == issue.suggested)
     right_label = {"right_label": float(np.mean(right)) if right else None}
     yield "ours", of_found(changed, found) | right_label | scores | accuracy
-    inputs = datalab_inputs(store.snapshot)
-    places = np.array([int(row_id) for row_id in inputs.data["id"]])
+    answers = out_of_fold(store.snapshot)
+    places = np.array([int(store.ids[row]) for row in answers.rows])
+    probabilities = answers.probabilities / answers.probabilities.sum(1, keepdims=True)
     for rule in FILTERS:
-        issues = find_label_issues(np.array(inputs.data["label"]), inputs.pred_probs, filter_by=rule, n_jobs=1)
+        issues = find_label_issues(answers.labels[answers.rows], probabilities, filter_by=rule, n_jobs=1)
         yield f"cleanlab, {rule}", of_found(changed, places[issues]) | accuracy
 
 

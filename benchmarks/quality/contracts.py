@@ -46,6 +46,7 @@ from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import SYSTEMS
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding.chunking import read_chunks
+from docsplit_hf.fitting.audit.examine import out_of_fold
 from docsplit_hf.fitting.ensemble import tfidf as words
 from docsplit_hf.training.markdown import table
 from experiments.evaluation.results import summarize
@@ -287,10 +288,11 @@ def measure_audit(folder: Path, options: argparse.Namespace) -> None:
             ids = pipe.add_examples(texts, given)
             pipe.fit(show_progress=False)
             audit = pipe.audit(show_progress=False)
-            inputs = pipe.datalab_inputs()
+            answers = out_of_fold(pipe.datastore.snapshot)
         row_of = {row_id: row for row, row_id in enumerate(ids)}
-        probabilities = inputs.pred_probs[np.arange(len(inputs.data)), inputs.data["label"]]
-        rows = np.array([row_of[row_id] for row_id in inputs.data["id"]])
+        of_rows = answers.probabilities / answers.probabilities.sum(1, keepdims=True)
+        probabilities = of_rows[np.arange(len(of_rows)), answers.labels[answers.rows]]
+        rows = np.array([row_of[pipe.datastore.ids[row]] for row in answers.rows])
         found = {
             "listed": [row_of[issue.id] for issue in audit.label_issues],
             "marked": [row_of[issue.id] for issue in audit.label_issues if issue.apply],

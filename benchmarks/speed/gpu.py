@@ -93,7 +93,6 @@ def commands_for(sizes: Sizes) -> list[Command]:
     end_to_end = f"-m benchmarks.speed.gpu_end_to_end --batches {sizes.end_to_end} --record RECORD"
     long = "-m benchmarks.speed.gpu_long --record RECORD"
     longer = f"{step} --batch {sizes.longer} --steps 5 --max_length 512 --precision bf16"
-    wide = "-m benchmarks.speed.wide_batches --record RECORD"
     collating = "-m benchmarks.speed.collating --model MODEL --record RECORD"
     mixed = f"{inference} --documents 8000 --mixed_lengths"
     chunks = f"{pretrain} --bf16 --forward_chunk_size 32"
@@ -102,7 +101,6 @@ def commands_for(sizes: Sizes) -> list[Command]:
         Command("end to end", 8, end_to_end, "--dry_run"),
         Command("inference of mixed lengths", 2, mixed, dry_inference),
         Command("long documents", 4, long, "--dry_run"),
-        Command("wide batches", 2, wide, "--dry_run"),
         Command("collating", 1, collating, "--documents 8 --batch 4 --max_length 32 --rounds 1"),
         Command("train in bfloat16, packed", 1, f"{pretrain} --bf16 --packing on", dry_pretrain),
         Command("train sharded, FSDP 2", 2, f"{sharded} {pretrain} --bf16", f"{dry_pretrain} --bf16 False"),

@@ -1,4 +1,4 @@
-"""Speed of training and inference, memory of wide batches, and what int8 costs: docs/results/performance.md."""
+"""Speed of training and inference, and what int8 costs: docs/results/performance.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ def measurements() -> Figures:
     return {
         **figures,
         **gpu(),
-        "wide batches": wide_batches(),
         "int8": int8(),
         "change by int8": int8_change(),
     }
@@ -95,21 +94,6 @@ def speed_rows(measured: str) -> list[Row]:
 def rate_of(name: str) -> float:
     """Return the documents a second of a competitor in inference."""
     return next(speed.rate for pair, speed in speeds().items() if (pair.measured, pair.one) == ("inference", name))
-
-
-def wide_batches() -> list[Row]:
-    """Return the peak memory and the seconds of each way of computing the loss of a wide batch."""
-    rows = []
-    for record in content("speed/wide_batches.jsonl"):
-        way = record["way"] if record["at_once"] is None else f"{record['way']}, {record['at_once']:,} at once"
-        if record["seconds"]:
-            peak = f"{statistics.median(record['peaks']) / MEBIBYTE:,.0f}"
-            seconds = f"{statistics.median(record['seconds']):,.1f}"
-        else:
-            peak = "does not fit"
-            seconds = ""
-        rows.append((f"{record['documents']:,}", way, peak, seconds))
-    return rows
 
 
 def int8_records() -> Records:

@@ -36,7 +36,6 @@ def save_classifier_card(
     datastore: Store | None,
     training: dict[str, str] | None = None,
     log_history: Sequence[Mapping[str, float]] = (),
-    self_contained: bool = False,
 ) -> None:
     """Write the model card, ``README.md``.
 
@@ -47,7 +46,6 @@ def save_classifier_card(
         datastore: The datastore, if any.
         training: Rows of the table on training: names and values. None: the classifier was not trained.
         log_history: The logs of a ``Trainer``, with the last evaluation.
-        self_contained: Whether the classifier comes with the code of docsplit_hf.
     """
     fitted = _fitted(datastore)
     base = getattr(config.encoder_config, "name_or_path", "")
@@ -69,7 +67,7 @@ def save_classifier_card(
         "faiss-cpu",
         heads=_heads(config),
         mixing=_mixing(config, fitted),
-        usage=_usage(location, config, fitted is not None, self_contained),
+        usage=_usage(location, config, fitted is not None),
         labels=labels,
         evaluation=_evaluation(log_history),
         training=table(("", "this run"), training.items()) if training else NOT_TRAINED,
@@ -108,7 +106,7 @@ def _fitted(datastore: Store | None) -> FitReport | None:
     return FitReport.of(fitted.settings) if has_report else None
 
 
-def _usage(location: str, config: KNNClassifierConfig, is_fitted: bool, self_contained: bool) -> str:
+def _usage(location: str, config: KNNClassifierConfig, is_fitted: bool) -> str:
     """Usage examples."""
     code = f"""import docsplit_hf
 from transformers import pipeline
@@ -119,11 +117,6 @@ print(pipe("A text to classify.", return_neighbors=3))"""
         code += """
 print(pipe("A text to classify.", explain=True))  # contributions of experts and words"""
     usage = code_block(code)
-    if self_contained:
-        there = f"""from transformers import pipeline
-
-pipe = pipeline(model="{location}", trust_remote_code=True)"""
-        usage += f"\n\nWhere docsplit_hf is not installed, by the copy of it that is in here:\n\n{code_block(there)}"
     if config.num_labels:
         alone = f"""from transformers import AutoModelForSequenceClassification
 

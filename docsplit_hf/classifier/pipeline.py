@@ -41,7 +41,6 @@ from .open_classifier import (
 )
 
 if TYPE_CHECKING:
-    from ..fitting.audit.examine import DatalabInputs
     from ..fitting.audit.report import Audit, Labels
     from ..fitting.drift.report import DriftReport
     from ..fitting.ensemble.log_linear_pool import ClassProportions
@@ -398,7 +397,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 documents: their texts are sent there, and nowhere else. It learns no labels, and its answers are one
                 more expert, ``teacher``, a linear probe that is weighed like the others; later texts are classified
                 without it. Options follow the model, as in ``"...#MODEL#protocol=decisions#max_characters=8000"``:
-                also ``key_variable``, ``requests_per_minute`` and ``parallel_requests``. None: the answers of an
+                also ``key_variable`` and ``parallel_requests``. None: the answers of an
                 earlier fit are used, and nothing is sent. False: they are dropped.
             teacher_texts: The number of documents to ask about, chosen as by ``suggest``; those of earlier answers
                 count.
@@ -577,23 +576,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         datastore.remove(removed)
         return new_labels, removed
 
-    def datalab_inputs(self) -> DatalabInputs:
-        """Make the inputs of cleanlab's ``Datalab`` from the examples that ``fit`` held out.
-
-        ``Datalab(inputs.data, label_name="label").find_issues(pred_probs=inputs.pred_probs,
-        features=inputs.features)``; with ``task="multilabel"`` if a text may have several labels.
-
-        Returns:
-            The examples as a data set, with their probabilities and embeddings.
-
-        Raises:
-            ValueError: As for ``audit``.
-        """
-        from ..fitting.audit.examine import datalab_inputs
-
-        self._raise_if_head_was_trained("datalab_inputs")
-        return datalab_inputs(self._datastore().view().all())
-
     def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
@@ -613,7 +595,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         return recalibrate(self.embedder, self._datastore(), texts, labels)
 
-    def save_pretrained(self, save_directory: str | Path, self_contained: bool = False, **kwargs: Any) -> None:
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
 
         The folder's content is replaced at once: a killed process leaves the old classifier or the new one. Nothing is
@@ -621,22 +603,16 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         Args:
             save_directory: The folder. ``pipeline("docsplit-knn", model=folder)`` loads it again.
-            self_contained: Whether to include docsplit_hf's own code, with ``handler.py`` for Inference Endpoints and
-                ``requirements.txt``, so that ``pipeline(model=folder, trust_remote_code=True)`` works without
-                docsplit_hf. transformers then requires ``trust_remote_code`` even with docsplit_hf.
             **kwargs: Passed to ``PreTrainedModel.save_pretrained``.
 
         Raises:
-            ValueError: If there are no examples to save, or ``self_contained`` is impossible.
+            ValueError: If there are no examples to save.
         """
-        from ..self_contained.save_code import check_copied_package, save_code
         from ..storage.forgetting import forget_edits
         from .model_card import save_classifier_card
 
         datastore = self._datastore()
         folder = Path(save_directory)
-        if self_contained:
-            check_copied_package(folder)
         with saved_together(folder) as staging:
             # Not Pipeline.save_pretrained: it writes custom_pipelines into the configuration, and transformers then
             # requires trust_remote_code even with docsplit_hf.
@@ -646,38 +622,28 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             if (folder / CARD).exists():
                 logger.info("The model card in %s is left as it is.", folder)
             else:
-                save_classifier_card(staging, str(folder), self.model.config, datastore, self_contained=self_contained)
-            if self_contained:
-                save_code(staging)
+                save_classifier_card(staging, str(folder), self.model.config, datastore)
             datastore.save_pretrained(staging)
         if datastore.is_saved_with_classifier:
             forget_edits(folder, set(datastore.ids))
 
-    def push_to_hub(
-        self,
-        repo_id: str,
-        commit_message: str = "Upload a docsplit-knn pipeline",
-        self_contained: bool = False,
-        **kwargs: Any,
-    ) -> Any:
+    def push_to_hub(self, repo_id: str, commit_message: str = "Upload a docsplit-knn pipeline", **kwargs: Any) -> Any:
         """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.
 
         Args:
             repo_id, commit_message: The repository, and the message of the commit.
-            self_contained: As for ``save_pretrained``.
             **kwargs: ``private`` and ``token`` as for ``HfApi.create_repo``, others as for ``HfApi.upload_folder``.
 
         Returns:
             The result of ``HfApi.upload_folder``.
         """
-        from ..self_contained.save_code import CODE_PATTERNS
         from .model_card import save_classifier_card
 
         def save(folder: Path, full_name: str) -> None:
-            self.save_pretrained(folder, self_contained)
-            save_classifier_card(folder, full_name, self.model.config, self._datastore(), self_contained=self_contained)
+            self.save_pretrained(folder)
+            save_classifier_card(folder, full_name, self.model.config, self._datastore())
 
-        return push_saved(repo_id, save, commit_message, code=CODE_PATTERNS, **kwargs)
+        return push_saved(repo_id, save, commit_message, **kwargs)
 
     def _raise_if_head_was_trained(self, method: str) -> None:
         if self.model.config.num_labels:

@@ -10,13 +10,18 @@ import torch
 from torch.nn import functional
 
 from ..training.distributed import gather, gather_with_gradient, process_index
-from .info_nce_by_blocks import InfoNCE, info_nce_by_blocks
 
 SIMILARITIES = ("cosine", "dot")
-# At most BLOCK_SIZE**2 similarities, 16 MiB in float32, are computed as one matrix, and more in blocks of this size: in
-# smaller blocks, a GPU waits for the calls. One matrix needs several times its size for masks, logits and gradients, at
-# 32,768 documents about 20 GiB. torch's checkpointing of blocks took more memory on a CPU than one matrix.
-BLOCK_SIZE = 2048
+
+
+class InfoNCE(NamedTuple):
+    """A contrastive loss and its statistics, with one value for each anchor, ``(A,)``."""
+
+    loss: torch.Tensor  # to be averaged over the anchors
+    correct: torch.Tensor  # 1 if the positive is the most similar of all candidates, else 0
+    positive_similarity: torch.Tensor
+    negative_similarity: torch.Tensor  # the mean; 0 without negatives
+    negatives: torch.Tensor  # the number of negatives
 
 
 class Candidates(NamedTuple):
@@ -48,40 +53,17 @@ def info_nce(
     Embeddings in float64 stay in float64.
 
     ``anchors``: ``(A, D)``. ``candidates``: ``(C, D)``, the positives of these anchors, from row ``first_positive`` on,
-    and those of other anchors. ``anchor_ids``, ``candidate_ids``: ids of their documents; None: no duplicates. Of a
-    wide batch, the matrix ``(A, C)`` is never whole in memory.
+    and those of other anchors. ``anchor_ids``, ``candidate_ids``: ids of their documents; None: no duplicates.
     """
     if first_positive + len(anchors) > len(candidates):
         raise ValueError(
             f"The positives of {len(anchors)} anchors begin at row {first_positive}, but there are {len(candidates)} "
             "candidates: give a candidate for each anchor."
         )
-    by_blocks = len(anchors) * len(candidates) > BLOCK_SIZE**2
     with torch.autocast(anchors.device.type, enabled=False):
         anchors = comparable(anchors, similarity)
         candidates = comparable(candidates, similarity)
-        if by_blocks:
-            return info_nce_by_blocks(
-                anchors,
-                candidates,
-                temperature,
-                first_positive=first_positive,
-                anchor_ids=anchor_ids,
-                candidate_ids=candidate_ids,
-                block_size=BLOCK_SIZE,
-            )
         similarities = anchors @ candidates.T  # (A, C)
-    return _info_nce_of_matrix(similarities, temperature, first_positive, anchor_ids, candidate_ids)
-
-
-def _info_nce_of_matrix(
-    similarities: torch.Tensor,
-    temperature: float,
-    first_positive: int,
-    anchor_ids: torch.Tensor | None,
-    candidate_ids: torch.Tensor | None,
-) -> InfoNCE:
-    """InfoNCE of the similarities of all anchors and all candidates, ``(A, C)``."""
     anchor_count, candidate_count = similarities.shape
     targets = torch.arange(anchor_count, device=similarities.device) + first_positive  # (A,)
     is_positive = targets[:, None] == torch.arange(candidate_count, device=similarities.device)

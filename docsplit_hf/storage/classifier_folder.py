@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,31 +61,22 @@ def check_classifier(name_or_folder: str | Path, revision: str | None = None, to
             raise DatastoreError(f"{folder / name} was not saved with the datastore beside it: delete it. {REMEDY}")
 
 
-def push_saved(
-    repo_id: str, save: Callable[[Path, str], None], commit_message: str, code: Sequence[str] = (), **kwargs: Any
-) -> Any:
-    """Push the files that ``save(folder, full name)`` writes; replace the datastore and the ``code`` files there."""
+def push_saved(repo_id: str, save: Callable[[Path, str], None], commit_message: str, **kwargs: Any) -> Any:
+    """Push the files that ``save(folder, full name)`` writes; they replace the datastore there."""
     from huggingface_hub import HfApi
 
     api = HfApi(token=kwargs.pop("token", None))
     repo_id = api.create_repo(repo_id, private=kwargs.pop("private", None), exist_ok=True).repo_id
-
-    def exists(name: str) -> bool:
-        return api.file_exists(repo_id, name, revision=kwargs.get("revision"))
-
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save(folder, repo_id)
-        if (folder / CARD).exists() and exists(CARD):
+        if (folder / CARD).exists() and api.file_exists(repo_id, CARD, revision=kwargs.get("revision")):
             (folder / CARD).unlink()
-        replaced = [f"{FOLDER}/*"]
-        if code and exists(code[0]):
-            replaced += code
         return api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
             commit_message=commit_message,
-            delete_patterns=kwargs.pop("delete_patterns", replaced),
+            delete_patterns=kwargs.pop("delete_patterns", [f"{FOLDER}/*"]),
             **kwargs,
         )
 
@@ -103,7 +94,5 @@ def local_folder(
 
 
 def _obsolete_files(folder: Path) -> list[str]:
-    """Names of the files of the datastore that is replaced, and of the code of a self-contained classifier."""
-    from ..self_contained.save_code import code_files
-
-    return [*(f"{FOLDER}/{name}" for name in data_files(folder / FOLDER)), *code_files(folder)]
+    """Names of the files of the datastore that is replaced."""
+    return [f"{FOLDER}/{name}" for name in data_files(folder / FOLDER)]

@@ -7,17 +7,13 @@ import json
 import logging
 import re
 import shutil
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from transformers import TrainingArguments
-from transformers.trainer_pt_utils import safe_globals
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
 
 from ..content_hash import sha256_of_json
@@ -60,7 +56,7 @@ def complete_checkpoints(output_dir: str | Path) -> list[Path]:
 
 
 def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: str | Path) -> str | None:
-    """Find the checkpoint to resume from, and check that it is complete and undamaged; None for a new run.
+    """Find the checkpoint to resume from, and check that it is complete; None for a new run.
 
     ``resume_from_checkpoint``: its folder; True or ``"last"``: the last complete one in ``output_dir``.
     """
@@ -79,7 +75,6 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
         inside = [str(path) for path in complete_checkpoints(folder)]
         advice = f"it holds {', '.join(inside)}: name one of them" if inside else "name a folder checkpoint-<step>"
         raise ValueError(f"{folder} is not a complete checkpoint (it has no {STATE_FILE}); {advice}.")
-    _check_undamaged(folder)
     return str(folder)
 
 
@@ -176,45 +171,6 @@ def _by_step(output_dir: str | Path) -> list[tuple[int, Path]]:
     step = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-([0-9]+)")
     folders = [path for path in Path(output_dir).glob("*") if step.fullmatch(path.name) and path.is_dir()]
     return sorted((int(step.fullmatch(path.name)[1]), path) for path in folders)
-
-
-def _check_undamaged(checkpoint: Path) -> None:
-    """Refuse a checkpoint with a damaged file; the error names the last undamaged checkpoint before it."""
-    damage = _damage(checkpoint)
-    if damage is None:
-        return
-    complete = complete_checkpoints(checkpoint.parent)
-    earlier = complete[: complete.index(checkpoint)] if checkpoint in complete else []
-    undamaged = next((folder for folder in reversed(earlier) if _damage(folder) is None), None)
-    if undamaged is None:
-        advice = "There is no undamaged checkpoint before it: start a new run."
-    else:
-        advice = f"{undamaged} is undamaged: go on from it (--resume_from_checkpoint {undamaged})."
-    raise ValueError(f"{damage}: {checkpoint} cannot be resumed, as after a full disk or a crash. {advice}")
-
-
-def _damage(checkpoint: Path) -> str | None:
-    """Describe the first damaged file; None if there is none. Only headers and ends of large files are read."""
-    for file in sorted(checkpoint.rglob("*.*")):
-        try:
-            if file.suffix == ".json":
-                json.loads(file.read_text(encoding="utf-8"))
-            elif file.suffix == ".safetensors":
-                with safe_open(file, "pt"):
-                    pass
-            elif file.suffix in (".pt", ".pth") and not zipfile.is_zipfile(file):  # its directory stands at the end
-                raise ValueError("it ends too early")
-            elif file.suffix in (".pt", ".pth") and file.parent == checkpoint:  # DeepSpeed reads those of its folders
-                with safe_globals():
-                    torch.load(file, map_location="meta", mmap=True, weights_only=True)
-        except UnpicklingError as error:
-            raise ValueError(
-                f"{file} holds more than tensors and would run code, so it is not opened: no run of docsplit_hf has "
-                "written it. Resume a checkpoint of your own."
-            ) from error
-        except (ValueError, RuntimeError, SafetensorError) as error:  # RecursionError: JSON nested too deeply
-            return f"{file} is damaged ({file.stat().st_size:,} bytes: {error})"
-    return None
 
 
 def _compared_entries(config: Mapping[str, Any]) -> Mapping[str, Any]:

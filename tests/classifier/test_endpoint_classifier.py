@@ -108,6 +108,4 @@ def test_local_options_are_refused_for_an_endpoint(pipe, classifier, endpoint, t
         pipe({"text": "a river", "text_pair": "an engine"})
     with pytest.raises(NotImplementedError, match=r"cannot be trained: use KNNClassifier.from_encoder"):
         classifier(input_ids=None)
-    with pytest.raises(ValueError, match="self_contained=True is for encoders that are saved too"):
-        pipe.save_pretrained(tmp_path / "saved", self_contained=True)
     assert len(endpoint.requests) == seen

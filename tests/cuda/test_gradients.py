@@ -5,9 +5,8 @@ import torch
 
 from docsplit_hf.encoding.compiled_layers import compile_layers
 from docsplit_hf.encoding.portable.run_encoder import is_packed, use_packing
-from docsplit_hf.pretraining import info_nce as info_nce_module
 from docsplit_hf.pretraining.gradient_caching import RandomState
-from docsplit_hf.pretraining.info_nce import in_batch_info_nce, info_nce
+from docsplit_hf.pretraining.info_nce import in_batch_info_nce
 from docsplit_hf.pretraining.model import model_inputs
 
 from .conftest import DEVICE
@@ -97,23 +96,6 @@ def test_flash_attention_is_inside_the_compiled_graph(make_model, batch):
         torch.compile(layer, fullgraph=True, dynamic=True, backend=keep)(*positional, **named)
     assert len(graphs) == 1
     assert "_flash_attention_forward" in graphs[0]
-
-
-def test_info_nce_in_blocks_equals_that_of_one_matrix(monkeypatch):
-    torch.manual_seed(0)
-    ids = torch.arange(50, device=DEVICE) % 47  # some documents are there twice
-    embeddings = torch.randn(2, 50, 16, device=DEVICE, dtype=torch.float64)
-    results = {}
-    for block_size in (2048, 8):
-        monkeypatch.setattr(info_nce_module, "BLOCK_SIZE", block_size)
-        anchors, candidates = embeddings.clone().requires_grad_().unbind()
-        anchors.retain_grad()
-        candidates.retain_grad()
-        loss = info_nce(anchors, candidates, anchor_ids=ids, candidate_ids=ids).loss
-        loss.sum().backward()
-        results[block_size] = (loss.detach(), anchors.grad, candidates.grad)
-    for whole, in_blocks in zip(*results.values(), strict=True):
-        torch.testing.assert_close(in_blocks, whole, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

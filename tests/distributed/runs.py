@@ -21,7 +21,6 @@ from docsplit_hf import (
     load_documents,
     segment_documents,
 )
-from docsplit_hf.pretraining import info_nce
 from docsplit_hf.pretraining.objectives import get_arguments_class, get_trainer_class
 from docsplit_hf.pretraining.streaming import EPOCH_KEY
 from docsplit_hf.training import base_trainer
@@ -33,7 +32,6 @@ STEPS = {
     "in_batch": {},
     "projection_head": {"projection_head": True, "forward_chunk_size": 3},
     "three_views": {"parts": 3, "forward_chunk_size": 3},
-    "in_blocks": {"block_size": 3, "forward_chunk_size": 3},
 }
 OBJECTIVES = {
     "momentum_contrast": {"queue_size": 20, "momentum": 0.5, "temperature": 20.0},
@@ -85,7 +83,6 @@ def step(folder, options):
     """The gradients and logs of one step, and of an evaluation."""
     options = dict(options)
     parts = options.pop("parts", 2)
-    block_size = options.pop("block_size", info_nce.BLOCK_SIZE)
     documents = load_from_disk(f"{folder}/with_duplicates")
     save_gradients = SaveGradients()
     trainer = CountingTrainer(
@@ -98,8 +95,7 @@ def step(folder, options):
         ),
         callbacks=[save_gradients],
     )
-    with mock.patch.object(info_nce, "BLOCK_SIZE", block_size):
-        trainer.train()
+    trainer.train()
     of_step, of_evaluation = trainer.state.log_history[:2]
     logs = of_step | of_evaluation
     return {"gradients": save_gradients.gradients, "logs": logs, "all_reduces": trainer.all_reduces}

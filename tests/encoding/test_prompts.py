@@ -32,7 +32,7 @@ from transformers import (
 )
 
 from docsplit_hf import DocumentEncoder, KNNClassifier
-from experiments.evaluation.systems import load_text_encoder
+from docsplit_hf.evaluation.systems import load_system
 
 PROMPTS = {"query": "task: search result | query: ", "document": "", "Classification": "task: classification | query: "}
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
@@ -225,8 +225,8 @@ def test_a_prompt_changes_the_fingerprint(publish):
 
 def test_encoders_to_compare_and_to_train_have_the_prompt(publish, texts):
     reference, folder = publish(bert, {"pooling_mode": "mean"})
-    assert load_text_encoder(f"{folder}#prompt_name=query").prompt == PROMPTS["query"]
-    assert load_text_encoder(f"{folder}#prompt=mine:").prompt == "mine:"
+    assert load_system(f"{folder}#prompt_name=query").encoder.prompt == PROMPTS["query"]
+    assert load_system(f"{folder}#prompt=mine:").encoder.prompt == "mine:"
     model = KNNClassifier.from_encoder(folder, num_labels=2)
     assert (model.config.prompt, model.config.include_prompt) == (PROMPTS["Classification"], True)
     assert KNNClassifier.from_encoder(folder, num_labels=2, prompt_name="query").config.prompt == PROMPTS["query"]

@@ -66,10 +66,10 @@ def main(texts, labels):
     ids = pipe.add_examples(texts[:24], labels[:24])
     pipe.add_documents(texts[24:40])
     pipe.fit(show_progress=False)
-    pipe.save_pretrained("first", self_contained=True)
-    made = {"first": {"commit": pipe.push_to_hub("classifier", self_contained=True).oid}}
+    pipe.save_pretrained("first")
+    made = {"first": {"commit": pipe.push_to_hub("classifier").oid}}
     made["first"]["answers"] = pipe(texts[:6], top_k=None)
-    pipe.push_to_hub("secret", private=True, self_contained=True)
+    pipe.push_to_hub("secret", private=True)
     made["datastore"] = pipe.datastore.push_to_hub("trained", "A datastore alone").oid
     train_classifier(texts[:18], labels[:18])  # in the place of that datastore
 

@@ -31,7 +31,6 @@ OPTIONS = {
     "protocol": str,
     "key_variable": str,
     "max_characters": int,
-    "requests_per_minute": float,
     "parallel_requests": int,
 }
 
@@ -52,7 +51,6 @@ class EndpointTeacher(Endpoint):
     parallel_requests: int = 8
 
     answers = "decisions"
-    most_megabytes = 16
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Options after the address of an endpoint, and their types.
-OPTIONS = {"model": str, "key_variable": str, "max_characters": int, "requests_per_minute": float}
+OPTIONS = {"model": str, "key_variable": str, "max_characters": int}
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +46,6 @@ class EndpointEncoder(Endpoint):
         key_variable: The environment variable with the key. If it is not set, no key is sent. None: ``OPENAI_API_KEY``
             for OpenAI's own address, and no key for others, so that OpenAI's key is never sent to them.
         batch_size: Texts per request. A service may also limit the tokens of a request.
-        requests_per_minute: The most requests per minute, including repeated ones. None: no limit.
         max_characters: Longer texts are cut to this many characters, which is logged. None: texts are sent whole.
         timeout: Seconds to wait for an answer.
         max_retries: How often a request is repeated; ten times take about a minute.
@@ -106,12 +105,12 @@ class EndpointEncoder(Endpoint):
         ):
             for start in range(0, len(texts), size):
                 batch = texts[start : start + size]
-                batches.append(self._embeddings(self._request(client, batch), len(batch)))
+                batches.append(self._embeddings(self._ask(client, batch), len(batch)))
                 progress.update(len(batch))
         embeddings = np.concatenate(batches) if batches else np.empty((0, self.dimension or 0), dtype=np.float32)
         return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
 
-    def _request(self, client: "OpenAI", texts: list[str]) -> "CreateEmbeddingResponse":
+    def _ask(self, client: "OpenAI", texts: list[str]) -> "CreateEmbeddingResponse":
         """Ask for the embeddings of some texts."""
         return self._send(
             lambda: client.embeddings.create(
@@ -123,19 +122,17 @@ class EndpointEncoder(Endpoint):
         """Read the embeddings in an answer, in the order of the texts: float32 ``(number, D)``."""
         try:
             rows = sorted(response.data, key=lambda row: row.index)
-            indices = [row.index for row in rows]
             embeddings = np.array([row.embedding for row in rows], np.float32)
         except (AttributeError, ValueError, TypeError, OverflowError) as error:
             answer = f"{type(error).__name__}: {self._without_key(str(response))}"
             raise EndpointError(f"{self!r} does not answer like /v1/embeddings ({answer})") from None
-        if indices != list(range(number)):
-            raise EndpointError(f"{self!r} returned embeddings of the texts {indices} in place of 0 to {number - 1}.")
-        self.dimension = self.dimension or embeddings[0].size
-        if embeddings.shape[1:] != (self.dimension,) or not embeddings.size:
-            shape = f"{embeddings.shape[1:]} after one of {self.dimension} dimensions"
-            raise EndpointError(f"{self!r} returned embeddings of shape {shape}: is it another model?")
-        if not (np.isfinite(embeddings) & embeddings.any(1, keepdims=True)).all():
-            raise EndpointError(f"{self!r} returned an embedding that is not finite, or 0 in all dimensions.")
+        self.dimension = self.dimension or embeddings.shape[-1]
+        is_whole = embeddings.shape == (number, self.dimension)
+        if not is_whole or not (embeddings.any(1) & np.isfinite(embeddings).all(1)).all():
+            raise EndpointError(
+                f"{self!r} returned embeddings of shape {embeddings.shape} in place of {(number, self.dimension)}, or "
+                "one that is not finite or 0 in all dimensions: is it another model?"
+            )
         return embeddings
 
 
@@ -147,8 +144,8 @@ def is_endpoint(name: Any) -> bool:
 def split_name(name: str) -> tuple[str, dict[str, str]]:
     """Split ``"name#option=value#option=value"``; after the address of an endpoint, the model's name comes first.
 
-    >>> split_name("https://api.openai.com/v1#text-embedding-3-small#requests_per_minute=60")
-    ('https://api.openai.com/v1', {'model': 'text-embedding-3-small', 'requests_per_minute': '60'})
+    >>> split_name("https://api.openai.com/v1#text-embedding-3-small#max_characters=60")
+    ('https://api.openai.com/v1', {'model': 'text-embedding-3-small', 'max_characters': '60'})
     """
     base, *parts = name.split("#")
     options: dict[str, str] = {}
@@ -249,8 +246,8 @@ class EndpointClassifier(PreTrainedModel):
         """Load by an address, or from a folder or repository that a pipeline was saved to.
 
         Args:
-            name: ``"https://HOST/v1#MODEL"``, optionally followed by ``#max_characters=20000``,
-                ``#requests_per_minute=60`` and ``#key_variable=MY_API_KEY``; or a folder, or a repository on the Hub.
+            name: ``"https://HOST/v1#MODEL"``, optionally followed by ``#max_characters=20000``
+                and ``#key_variable=MY_API_KEY``; or a folder, or a repository on the Hub.
             *arguments, **kwargs: ``key_variable``, if it is not in the name; others as for ``PreTrainedModel``.
 
         Returns:

@@ -1,9 +1,6 @@
 """Client of endpoints in OpenAI's form: the address, the key, limits, repeated requests, and errors."""
 
-import logging
 import os
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -12,15 +9,11 @@ from urllib.parse import urlsplit
 from ...extras import check_extra
 
 if TYPE_CHECKING:
-    from httpx2 import Request, Response
     from openai import Omit, OpenAI
 
 Answer = TypeVar("Answer")
 
-logger = logging.getLogger(__name__)
-
 OPENAI_HOST = "api.openai.com"
-TURNS = threading.Lock()  # not of the instance, which may be copied
 
 
 class EndpointError(RuntimeError):
@@ -41,7 +34,6 @@ class Endpoint:
         base_url: The address up to ``/v1``.
         key_variable: The environment variable with the key. If it is not set, no key is sent. None: ``OPENAI_API_KEY``
             for OpenAI's own address, and no key for others, so that OpenAI's key is never sent to them.
-        requests_per_minute: The most requests per minute, including repeated ones. None: no limit.
         max_characters: Longer texts are cut to this many characters, which is logged. None: texts are sent whole.
         timeout: Seconds to wait for an answer.
         max_retries: How often a request is repeated; ten times take about a minute.
@@ -54,14 +46,12 @@ class Endpoint:
     model: str
     base_url: str = "https://api.openai.com/v1"
     key_variable: str | None = None
-    requests_per_minute: float | None = None
     max_characters: int | None = None
     timeout: float = 60.0
     max_retries: int = 10
 
     answers: ClassVar[str] = "answer"  # what the endpoint returns, for messages
     path: ClassVar[str] = "/v1"
-    most_megabytes: ClassVar[int] = 256  # of an answer; a batch of embeddings may have tens
 
     def __post_init__(self) -> None:
         check_extra("endpoint", "An endpoint")  # raised here, not after hours of an evaluation
@@ -74,11 +64,10 @@ class Endpoint:
             raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {host!r} in it.")
         if "@" in address.netloc or address.query or address.fragment:
             raise ValueError(f"Give the address of {host} only: a key belongs in an environment variable.")
-        for name in ("requests_per_minute", "max_characters", "timeout"):
+        for name in ("max_characters", "timeout"):
             check_positive(name, getattr(self, name))
         if self.max_retries < 0:
             raise ValueError(f"max_retries must be 0 or more, got {self.max_retries}.")
-        self._earliest_request = 0.0  # earliest time of the next request, by time.monotonic
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={self.base_url!r})"
@@ -87,10 +76,7 @@ class Endpoint:
         """Make a client of the library ``openai``."""
         from openai import DefaultHttpx2Client, OpenAI
 
-        hooks = {"request": [self._wait_for_turn], "response": [self._limit]}  # called for repeated requests too
-        # A small compressed answer may be a large one, so none is asked for.
-        plain = {"Accept-Encoding": "identity"}
-        http_client = DefaultHttpx2Client(follow_redirects=False, event_hooks=hooks, headers=plain)
+        http_client = DefaultHttpx2Client(follow_redirects=False)  # a redirection would take the texts elsewhere
         return OpenAI(
             api_key="replaced by _headers",
             base_url=self.base_url,
@@ -98,26 +84,6 @@ class Endpoint:
             max_retries=self.max_retries,
             http_client=http_client,
         )
-
-    def _wait_for_turn(self, request: "Request") -> None:
-        """Wait before a request until the rate limit allows it, and log repeated requests."""
-        repeated = int(request.headers.get("x-stainless-retry-count", 0))
-        if repeated:  # the client itself logs nothing before the last attempt
-            logger.warning(
-                "%r returned no %s: attempt %d of %d.", self, self.answers, repeated + 1, self.max_retries + 1
-            )
-        if self.requests_per_minute is not None:
-            with TURNS:  # the next request of another thread gets the turn after this one
-                turn = max(self._earliest_request, time.monotonic())
-                self._earliest_request = turn + 60 / self.requests_per_minute
-            time.sleep(max(turn - time.monotonic(), 0))
-
-    def _limit(self, response: "Response") -> None:
-        """Cut an answer that is larger than any that can be used; then it cannot be read."""
-        from .first_bytes import FirstBytes
-
-        response.headers.pop("content-encoding", None)
-        response.stream = FirstBytes(response.stream, self.most_megabytes * 10**6)
 
     def _key(self) -> str:
         """The key in the environment variable; empty if there is none."""
@@ -145,8 +111,7 @@ class Endpoint:
             problem = f"status {error.status_code} ({answer}). {self._advice(error.status_code)}"
         # A number larger than any float, not JSON, or JSON that is nested too deeply.
         except (OverflowError, ValueError, RecursionError) as error:
-            limit = f"at most {self.most_megabytes} MB are read"
-            problem = f"an answer that cannot be read ({error}; {limit}). Does it answer like {self.path}?"
+            problem = f"an answer that cannot be read ({error}). Does it answer like {self.path}?"
         raise EndpointError(f"{self!r} returned no {self.answers}, but {problem}")
 
     def _without_key(self, text: str) -> str:
@@ -164,7 +129,7 @@ class Endpoint:
         if status == 404:
             return "Check the model's name, and that the address ends as in 'https://api.openai.com/v1'."
         if status in (408, 429) or status >= 500:
-            return "Check your rate limits, or try later; lower requests_per_minute or batch_size reduce the load."
+            return "Check your rate limits, or try later; a lower batch_size reduces the load."
         return "If the texts are too long, max_characters cuts them."
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm.auto import tqdm
 
-from ...arrays.row_table import rows_at
 from ...reading.characters import on_one_line
 from ..ensemble.corpus import id_numbers, texts_in, unit
 from ..ensemble.held_out_scores import are_texts
@@ -26,8 +25,6 @@ from .findings import (
 from .report import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
 
 if TYPE_CHECKING:
-    from datasets import Dataset
-
     from ...arrays.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
@@ -232,38 +229,3 @@ def _check_audit(audit: Audit, snapshot: Snapshot, known: dict[str, Labels]) -> 
 def _names(label: Labels) -> list[str]:
     """Convert one label to a list of one."""
     return [label] if isinstance(label, str) else label
-
-
-class DatalabInputs(NamedTuple):
-    """The m examples that ``fit`` held out, as inputs of cleanlab's Datalab.
-
-    Attributes:
-        data: The columns ``id``, ``text`` and ``label``: a ``ClassLabel``, or a list of numbers if a text may have
-            several labels.
-        pred_probs: Out-of-fold probabilities, float32 ``(m, C)``.
-        features: Embeddings, float32 ``(m, D)``.
-    """
-
-    data: Dataset
-    pred_probs: np.ndarray
-    features: np.ndarray
-
-
-def datalab_inputs(snapshot: Snapshot) -> DatalabInputs:
-    """Prepare inputs for Datalab, as ``KNNClassifierPipeline.datalab_inputs`` describes."""
-    from datasets import ClassLabel, Dataset
-
-    answers = out_of_fold(snapshot)
-    labels = answers.labels[answers.rows]
-    table = rows_at(snapshot.rows, answers.rows)
-    columns = {"id": table["id"].to_pylist(), "text": texts_in(table)}
-    features = snapshot.keys[answers.rows].astype(np.float32)
-    if snapshot.multi_label:
-        used = labels.any(0)  # Datalab counts only labels that occur
-        columns["label"] = [np.flatnonzero(row).tolist() for row in labels[:, used]]
-        data = Dataset.from_dict(columns)
-        return DatalabInputs(data=data, pred_probs=answers.probabilities[:, used], features=features)
-    columns["label"] = labels
-    data = Dataset.from_dict(columns).cast_column("label", ClassLabel(names=answers.names))
-    pred_probs = answers.probabilities / answers.probabilities.sum(1, keepdims=True)
-    return DatalabInputs(data=data, pred_probs=pred_probs, features=features)

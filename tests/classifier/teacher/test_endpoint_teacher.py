@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.quality.teacher_server import serve_teacher
-from docsplit_hf.classifier.teacher.endpoint_teacher import EndpointTeacher, load_teacher
+from docsplit_hf.classifier.teacher.endpoint_teacher import load_teacher
 from docsplit_hf.classifier.teacher.protocols import Option
 from docsplit_hf.encoding.backends.endpoint_client import EndpointError
 
@@ -97,18 +97,14 @@ def scripted():
 @pytest.mark.parametrize(
     ("step", "sentence"),
     [
-        ({"text": '{"answers": "' + "x" * 3_000_000 + '"}'}, "cannot be read .*at most 1 MB are read"),
         ({"text": "x" * 3_000_000, "status": 400}, "status 400"),
         ({"text": "[" * 100_000}, "cannot be read .*recursion"),
         ({"text": '{"answers": "' + "x" * 500_000 + '"}'}, "does not answer like /v1/systemone: answers is 'xxx"),
-        ({"text": "y", "headers": {"Content-Encoding": "gzip"}}, "does not answer like"),
     ],
-    ids=["endless", "endless error", "deep", "long", "compressed"],
+    ids=["long error", "deep", "long"],
 )
-def test_hostile_answers_get_a_sentence(scripted, monkeypatch, step, sentence):
-    monkeypatch.setattr(EndpointTeacher, "most_megabytes", 1)
+def test_hostile_answers_get_a_sentence(scripted, step, sentence):
     scripted.script = [{"headers": {"Content-Type": "application/json"}} | step]
     with pytest.raises(EndpointError, match=sentence) as raised:
         load_teacher(f"{scripted.url}#model").ask(TEXTS[:1], OPTIONS, show_progress=False)
     assert len(str(raised.value)) < 1_000
-    assert scripted.requests[0][1]["Accept-Encoding"] == "identity"

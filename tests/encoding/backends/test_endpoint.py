@@ -51,27 +51,21 @@ def test_embeddings_have_the_order_of_the_texts_norm_1_and_the_key_in_a_header(e
         {"hang_up": True},
     ],
 )
-def test_transient_errors_are_retried(endpoint, encoder, caplog, trouble):
+def test_transient_errors_are_retried(endpoint, encoder, trouble):
     if "sleep" in trouble:
         encoder.timeout = 1.0
     endpoint.script = [{}, trouble]
     assert encoder.encode(TEXTS, show_progress=False) == pytest.approx(EXPECTED, abs=1e-6)
     assert len(endpoint.requests) == 4
-    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-        f"{encoder!r} returned no embeddings: attempt 2 of 11."
-    ]
 
 
 def test_attempts_are_limited_and_spaced(endpoint, encoder):
     encoder.max_retries = 2
-    encoder.requests_per_minute = 600
-    for seconds, waits in (("0.3", 0.3), ("0.01", 0.1)):  # repeated requests count among those of a minute
-        endpoint.times.clear()
-        start = time.monotonic()
-        endpoint.script = [{"status": 503, "headers": {"Retry-After": seconds}, "text": "oops"}] * 3
-        with pytest.raises(EndpointError, match=r"status 503 \(oops\).*Check your rate limits"):
-            encoder.encode(TEXTS, show_progress=False)
-        assert len(endpoint.times) == 3 and endpoint.times[-1] - start >= 2 * waits  # a first request may arrive late
+    start = time.monotonic()
+    endpoint.script = [{"status": 503, "headers": {"Retry-After": "0.3"}, "text": "oops"}] * 3
+    with pytest.raises(EndpointError, match=r"status 503 \(oops\).*Check your rate limits"):
+        encoder.encode(TEXTS, show_progress=False)
+    assert len(endpoint.times) == 3 and endpoint.times[-1] - start >= 0.6  # a first request may arrive late
 
 
 def embeddings_of(embedding, indices=range(3)):
@@ -81,15 +75,15 @@ def embeddings_of(embedding, indices=range(3)):
 @pytest.mark.parametrize(
     "step, message",
     [
-        (embeddings_of([1] * 5), r"shape \(5,\) after one of 4 dimensions"),
-        (embeddings_of([1] * 4, indices=[0, 1]), r"embeddings of the texts \[0, 1\]"),
+        (embeddings_of([1] * 5), r"shape \(3, 5\) in place of \(3, 4\)"),
+        (embeddings_of([1] * 4, indices=[0, 1]), r"shape \(2, 4\) in place of \(3, 4\)"),
         (embeddings_of([1, 2, 3, np.nan]), "finite"),
         (embeddings_of([0] * 4), "0 in all"),
         (embeddings_of("AAAA"), "does not answer like"),
         (embeddings_of([10**400]), "cannot be read .*too large.*answer like /v1/embeddings"),
         ({"text": '{"data": [', "headers": {"Content-Type": "application/json"}}, "cannot be read .*Does it answer"),
         ({"text": "<html>Welcome</html>"}, "does not answer like /v1/embeddings .*Welcome"),
-        ({"status": 429, "headers": {"Retry-After": "7200"}, "text": "no"}, r"429 \(no\).*requests_per_minute"),
+        ({"status": 429, "headers": {"Retry-After": "7200"}, "text": "no"}, r"429 \(no\).*batch_size"),
         ({"status": 400, "text": "too many tokens"}, "too many tokens.*max_characters"),
         ({"status": 404, "text": "no such model"}, "Check the model's name"),
         ({"status": 302, "text": "", "headers": {"Location": "http://127.0.0.1:1/"}}, "status 302"),

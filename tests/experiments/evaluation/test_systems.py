@@ -11,7 +11,7 @@ from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding.backends.endpoint import EndpointEncoder
 from docsplit_hf.evaluation.systems import EncoderWithOptions, TfidfSystem
 from experiments.evaluation import systems
-from experiments.evaluation.systems import EncoderSystem, cached_embeddings, load_system, load_text_encoder
+from experiments.evaluation.systems import EncoderSystem, cached_embeddings, load_system
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]
 
@@ -50,11 +50,11 @@ def test_unknown_systems_and_options_are_refused():
 
 def test_precision_and_long_documents_are_part_of_the_fingerprint(tiny_checkpoint, texts):
     name = str(tiny_checkpoint)
-    plain = load_text_encoder(name)
-    short = load_text_encoder(name, max_length=20)
-    bf16 = load_text_encoder(name, bf16=True)
-    average = load_text_encoder(name, max_length=20, long_documents="average")
-    assert load_text_encoder(name).fingerprint == plain.fingerprint
+    plain = load_system(name).encoder
+    short = load_system(name, max_length=20).encoder
+    bf16 = load_system(name, bf16=True).encoder
+    average = load_system(name, max_length=20, long_documents="average").encoder
+    assert load_system(name).encoder.fingerprint == plain.fingerprint
     assert len({encoder.fingerprint for encoder in (plain, short, bf16, average)}) == 4
     assert isinstance(bf16, EncoderWithOptions) and "bf16=True" in repr(bf16)
     long = [" ".join(texts)]
@@ -65,15 +65,15 @@ def test_precision_and_long_documents_are_part_of_the_fingerprint(tiny_checkpoin
 
 
 def test_an_address_loads_an_endpoint_encoder(caplog):
-    name = "http://localhost:8000/v1#org/model#requests_per_minute=90#max_characters=100#key_variable=MY_KEY"
-    encoder = load_text_encoder(name, max_length=512)
+    name = "http://localhost:8000/v1#org/model#max_characters=100#key_variable=MY_KEY"
+    encoder = load_system(name, max_length=512).encoder
     assert isinstance(encoder, EndpointEncoder) and encoder.model == "org/model"
-    assert (encoder.requests_per_minute, encoder.max_characters, encoder.key_variable) == (90, 100, "MY_KEY")
+    assert (encoder.max_characters, encoder.key_variable) == (100, "MY_KEY")
     assert "is an endpoint: max_length, bf16 and long_documents have no effect" in caplog.text
     with pytest.raises(ValueError, match="max_characters must be a number, got 'many'"):
-        load_text_encoder("http://localhost:8000/v1#model#max_characters=many")
+        load_system("http://localhost:8000/v1#model#max_characters=many")
     with pytest.raises(ValueError, match="has the option 'prompt'; allowed are: model, key_variable"):
-        load_text_encoder("http://localhost:8000/v1#model#prompt=Represent:")
+        load_system("http://localhost:8000/v1#model#prompt=Represent:")
 
 
 class CountingEncoder:

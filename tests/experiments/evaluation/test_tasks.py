@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf.reading.labeled_examples import load_labeled_examples
 from experiments.evaluation.tasks import ClassificationTask, CorpusTask, load_evaluation_task
-
-from ..documents import write_pdf
+from tests.documents import write_pdf
 
 LABELS = np.array([0, 1])
 PARTS = {

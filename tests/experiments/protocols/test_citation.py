@@ -18,7 +18,7 @@ from experiments.protocols.citation import (
 )
 from experiments.systems import BM25System
 from experiments.tasks.citation_pairs import PairTask
-from tests.evaluation.test_protocols import LengthEncoder
+from tests.experiments.evaluation.test_protocols import LengthEncoder
 
 
 def pairs(count, seed):

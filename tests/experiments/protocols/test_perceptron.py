@@ -8,7 +8,7 @@ import torch
 from experiments.evaluation import protocols
 from experiments.protocols import perceptron
 from experiments.protocols.perceptron import fit_mlp, mlp_predictions
-from tests.evaluation.test_protocols import clusters, labeled
+from tests.experiments.evaluation.test_protocols import clusters, labeled
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.tasks.citation_pairs import PairTask, _decode, has_citation_pairs, read_citation_pairs
-from tests.evaluation.test_tasks import write_rows
+from tests.experiments.evaluation.test_tasks import write_rows
 
 TEXTS = {
     "P1": "We study\tparsing.\nSentence two.",

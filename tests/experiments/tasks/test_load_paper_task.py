@@ -9,7 +9,7 @@ from experiments.tasks.citation_pairs import PairTask
 from experiments.tasks.known_tasks import LONG_DOCUMENT_TASKS
 from experiments.tasks.load_paper_task import load_paper_task
 from experiments.tasks.paper_tasks import TASKS
-from tests.evaluation.test_tasks import write_rows
+from tests.experiments.evaluation.test_tasks import write_rows
 
 
 def test_documents_with_pairs_are_a_pair_task(tmp_path):

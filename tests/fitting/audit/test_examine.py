@@ -1,18 +1,15 @@
-"""pipe.audit(), pipe.apply_audit() and pipe.datalab_inputs()."""
+"""pipe.audit() and pipe.apply_audit()."""
 
-import contextlib
 import copy
 import functools
-import io
 import logging
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from cleanlab import Datalab
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, datalab_inputs, out_of_fold
+from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, out_of_fold
 from docsplit_hf.fitting.audit.report import Audit, Duplicates, LabelIssue, Outlier
 from docsplit_hf.fitting.ensemble.corpus import id_numbers
 from docsplit_hf.fitting.ensemble.fit import Fit
@@ -62,7 +59,6 @@ def test_an_audit_is_found_and_applied(untrained):
     assert untrained.apply_audit(audit) == (audit.new_labels, ["60"])
     untrained.fit(experts=["classifier", "words", "neighbors", "topics"], show_progress=False)
     assert not set(WRONG) & set(marked(untrained.audit(show_progress=False)).new_labels)
-    assert len(untrained.datalab_inputs().data) == 62
 
 
 def test_an_audit_is_applied_completely_or_not_at_all(untrained):
@@ -80,19 +76,18 @@ def test_an_audit_is_applied_completely_or_not_at_all(untrained):
         untrained.apply_audit(audit)
 
 
-@pytest.mark.parametrize("method", ["audit", "datalab_inputs"])
-def test_audits_without_out_of_fold_answers_are_refused(method, untrained, pipe, texts):
+def test_audits_without_out_of_fold_answers_are_refused(untrained, pipe, texts):
     with pytest.raises(ValueError, match="No labeled examples yet"):
-        getattr(untrained, method)()
+        untrained.audit()
     untrained.add_examples(texts[:6], ["a", "b"] * 3)
     with pytest.raises(ValueError, match=r"call fit\(\) first"):
-        getattr(untrained, method)()
+        untrained.audit()
     untrained.datastore = fitted_store(12, 0)
     untrained.datastore.remove([str(i) for i in range(12) if i % 3])
     with pytest.raises(ValueError, match="All 4 examples have the label 'fruit'"):
-        getattr(untrained, method)()
+        untrained.audit()
     with pytest.raises(ValueError, match=r"was trained on all of them.*docsplit fit"):
-        getattr(pipe, method)()
+        pipe.audit()
 
 
 def audit(store):
@@ -215,20 +210,3 @@ def test_experts_fitted_on_held_out_texts_cannot_audit():
     ).to_state()
     with pytest.raises(ValueError, match=r"chosen on held-out texts.*call fit\(\) without texts"):
         out_of_fold(store.snapshot)
-
-
-@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:cleanlab")  # 2.9 uses what pandas 3.1 deprecates
-@pytest.mark.parametrize("multi_label", [False, True])
-def test_datalab_finds_the_same_labels(multi_label):
-    store = spoiled_store(multi_label=multi_label)
-    if not multi_label:
-        more_of(store)  # without an out-of-fold answer
-    data, probabilities, features = datalab_inputs(store.snapshot)
-    assert data.column_names == ["id", "text", "label"] and len(data) == len(probabilities) == len(features) == 63
-    with contextlib.redirect_stdout(io.StringIO()):
-        lab = Datalab(data, label_name="label", task="multilabel" if multi_label else "classification", verbosity=0)
-        lab.find_issues(pred_probs=probabilities, features=features)
-    issues = lab.get_issues("label")
-    assert set(WRONG) <= {data[int(row)]["id"] for row in np.flatnonzero(issues["is_label_issue"])}
-    copies = lab.get_issues("near_duplicate")
-    assert copies["is_near_duplicate_issue"][0]

@@ -15,7 +15,6 @@ from .changes import give_label, keep_label, remove_text
 from .document_links import LINKS
 from .documents import FAILED_HEADERS
 from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
-from .kept_sessions import VISITOR, visitor_of
 from .planned import check_answer, confirm_answer
 from .progress import follow_totals
 from .sessions import LABEL_CHARACTERS, PageLimits, SharedModel
@@ -354,13 +353,12 @@ class _Connector:
         """
         parts = self.parts
 
-        def called(request: gr.Request, progress: gr.Progress = TQDM, *values: Any) -> Any:
+        def called(progress: gr.Progress = TQDM, *values: Any) -> Any:
             follow_totals(progress)
-            VISITOR.set(visitor_of(request.client.host if request.client else None))
             return {parts[name]: value for name, value in show_errors(event)(*values).items()} or gr.skip()
 
-        def clicked(request: gr.Request, what: gr.EventData, *values: Any) -> Any:
-            return called(request, TQDM, *values, what)
+        def clicked(what: gr.EventData, *values: Any) -> Any:
+            return called(TQDM, *values, what)
 
         if busy:
             trigger(None, None, parts[busy], js=BROWSER_UPDATE % "interactive: false")

@@ -12,7 +12,6 @@ LIBRARIES = {
     "endpoint": ("openai",),
     "experiments": ("matplotlib", "nltk", "spacy"),
     "files": ("charset_normalizer", "olefile", "pypdfium2", "python_calamine", "selectolax", "striprtf"),
-    "mcp": ("gradio", "mcp"),
     "milvus": ("pymilvus",),
     "ocr": ("rapidocr", "onnxruntime"),
     "old-files": ("xberg",),
@@ -22,10 +21,9 @@ LIBRARIES = {
     "tensorboard": ("tensorboard",),
     "watch": ("watchfiles",),
 }
-EXTRA_OF_COMMAND = {"demo": "demo", "embed-corpus": "datatrove", "export": "onnx", "serve": "serve", "watch": "watch"}
+EXTRA_OF_COMMAND = {"demo": "demo", "export": "onnx", "serve": "serve", "watch": "watch"}
 # The extra that an option needs with a value; None: with any value or without one.
 EXTRA_OF_OPTION = {
-    ("--mcp", None): "mcp",
     ("--ocr", "rapidocr"): "ocr",
     ("--precision", "int8"): "openvino",
     ("--teacher_precision", "int8"): "openvino",

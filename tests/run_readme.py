@@ -23,10 +23,7 @@ SECONDS_TO_REFUSE = 5  # a refusal must not wait for imports
 # What the README's own lines do not install, and what each command must answer.
 REFUSED = {
     "docsplit demo": "[demo]",
-    "docsplit demo --mcp .": "[mcp]",
     "docsplit embed --dataset_name new.csv --text_column body --precision int8": "[openvino]",
-    "docsplit embed-corpus --help": None,
-    "docsplit embed-corpus --dataset_name new.csv --output_dir output/shards": "[datatrove]",
     "docsplit fit --dataset_name labeled.csv --datastore milvus://localhost:19530/a": "[milvus]",
     "docsplit pretrain --dataset_name new.csv --report_to tensorboard": "[tensorboard]",
 }

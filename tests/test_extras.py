@@ -23,9 +23,7 @@ def bare(monkeypatch):
     "line, message",
     [
         ("demo", r'docsplit demo needs gradio, which is not installed: pip install -e "\.\[demo\]"'),
-        ("demo --mcp .", r"docsplit demo --mcp needs gradio and mcp, .*\[mcp\]"),
         ("serve output/kinds", r"docsplit serve needs fastapi and uvicorn .*\[serve\]"),
-        ("embed-corpus --output a", r"docsplit embed-corpus needs datatrove, .*\[datatrove\]"),
         ("embed --precision int8", r"docsplit embed --precision int8 needs openvino and nncf, .*\[openvino\]"),
         ("embed --precision=int8", r"\[openvino\]"),
         ("pretrain --teacher_precision int8 --seed 1", r"\[openvino\]"),

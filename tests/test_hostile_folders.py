@@ -479,22 +479,6 @@ def test_the_list_of_failures_takes_the_place_of_a_link(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_logs_of_a_corpus_are_not_written_to_files_elsewhere(kind, texts, tmp_path, monkeypatch):
-    embed_corpus = pytest.importorskip("docsplit_hf.apps.cli.embed_corpus")
-    make_victim(tmp_path)
-    folder = tmp_path / "corpus"
-    (folder / "logs").mkdir(parents=True)
-    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[:3]))
-    KINDS[kind](folder / "logs" / "stats.json", tmp_path / "victim" / "precious.txt")
-    before = seen(tmp_path)
-    command = ["embed-corpus", "--dataset_name", str(tmp_path / "texts.jsonl"), "--output", str(folder), "--tasks", "1"]
-    monkeypatch.setattr(sys, "argv", command)
-    with pytest.raises(ValueError, match="is not a plain file"):
-        embed_corpus.main()
-    assert seen(tmp_path) == before
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_written_whole_takes_the_place_of_a_link(kind, tmp_path):
     make_victim(tmp_path)
     folder = tmp_path / "run"

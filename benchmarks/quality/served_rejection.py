@@ -80,7 +80,7 @@ def measure(folder: Path, task: Path, in_scope: int, novelty: float, log: Path) 
     foreign = [row["text"] for row in rows_of(task, "oos")]
     test = rows_of(task, "test")
     known = [test[number] for number in np.random.default_rng(1).permutation(len(test))[:in_scope]]
-    server = ServerProcess(str(folder), "--reject", "0.1", "--novelty", str(novelty), "--drift_seconds", "0", log=log)
+    server = ServerProcess(str(folder), "--reject", "0.1", "--novelty", str(novelty), log=log)
     try:
         server.wait_until_ready()
         _, models = server.send("GET", "/v1/models")

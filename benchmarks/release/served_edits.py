@@ -96,7 +96,7 @@ def run(classifier: Path, home: Path, edits: int, fits: int, kills: int, seed: i
     is_over = threading.Event()
     editor = threading.Thread(target=send_edits, args=(port, edits, fits, rng, expected))
     clients = [threading.Thread(target=classify_all, args=(port, observed, is_over)) for _ in range(CLIENTS)]
-    server = ServerProcess(str(folder), "--drift_seconds", "0", log=home / "log", port=port)
+    server = ServerProcess(str(folder), log=home / "log", port=port)
     server.wait_until_ready()
     for thread in clients:
         thread.start()
@@ -112,7 +112,7 @@ def run(classifier: Path, home: Path, edits: int, fits: int, kills: int, seed: i
         done += 1
         check_folder(folder, expected)
         unlike += check_answers(folder, observed)
-        server = ServerProcess(str(folder), "--drift_seconds", "0", log=home / "log", port=port)
+        server = ServerProcess(str(folder), log=home / "log", port=port)
         server.wait_until_ready()
         check_folder(folder, expected)
     editor.join()

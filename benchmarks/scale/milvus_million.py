@@ -6,7 +6,7 @@
     python -m benchmarks.scale.milvus_million /data/million articles.jsonl.gz output/static
 
 The first command made the encoder of the record: all-MiniLM-L6-v2's tokens, by 20,000 of the passages, after a single
-step. A passage is whole sentences of 20 words or more. `docsplit embed-corpus` embeds them in tasks of datatrove, into
+step. A passage is whole sentences of 20 words or more. `examples/embed_corpus.py` embeds them in tasks, into
 shards; the package milvus starts a server, into which ``merge`` writes the shards for up to --minutes, while another
 process searches 64 neighbors of a held-out passage, with pauses of half a second. Afterwards, with the server's index
 built: single queries, and recall of an exact search; and the same with a KNNDatastore of the same rows. Finished
@@ -107,8 +107,8 @@ def embed(options: argparse.Namespace, server: Any) -> dict[str, Any]:
     encoder = DocumentEncoder.from_pretrained(options.model)
     np.save(options.folder / "queries.npy", encoder.encode([row["text"] for row in cut]))
     shards = options.folder / "shards"
-    command = [sys.executable, "-m", "docsplit_hf", "embed-corpus", "--dataset_name", str(documents), "--workers", "1"]
-    command += ["--output", str(shards), "--tasks", str(options.tasks), "--model_name_or_path", options.model]
+    command = [sys.executable, "examples/embed_corpus.py", str(documents), str(shards), "--workers", "1"]
+    command += ["--tasks", str(options.tasks), "--model", options.model]
     start = time.perf_counter()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True)

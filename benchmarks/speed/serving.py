@@ -158,7 +158,7 @@ def measure(
 
 def serve(folder: Path, precision: str, threads: int, log: Path) -> ServerProcess:
     """Start ``docsplit serve``."""
-    arguments = [str(folder), "--threads", str(threads), "--drift_seconds", "0"]
+    arguments = [str(folder), "--threads", str(threads)]
     if precision == "int8":
         arguments += ["--precision", precision]
     server = ServerProcess(*arguments, log=log, OMP_NUM_THREADS=str(threads))

@@ -1,7 +1,8 @@
-"""Open pipelines where transformers is not imported before: it takes seconds, and a small installation lacks it."""
+"""Open pipelines where transformers is not imported before, as a small installation lacks it; and copy them."""
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 from ..extras import is_full_installation
@@ -27,3 +28,12 @@ def open_pipeline(folder: str, **options: Any) -> KNNClassifierPipeline:
     from ..registration import TASK
 
     return pipeline(TASK, model=folder, **options)
+
+
+def copied(pipe: KNNClassifierPipeline) -> KNNClassifierPipeline:
+    """Copy a pipeline so that a change of the copy changes nothing else; weights and rows are shared."""
+    other = copy.copy(pipe)
+    other.model = copy.copy(pipe.model)
+    other.model.config = copy.deepcopy(pipe.model.config)
+    other.datastore = copy.copy(pipe.datastore)
+    return other

@@ -196,8 +196,8 @@ class KNNDatastore:
         ``save_pretrained`` saves them.
 
         Args:
-            folder: Folder written by ``EmbedDocuments`` or ``docsplit embed-corpus``: ``corpus.json``, and shards of
-                keys, ids, texts and labels. It is not changed. Either all documents have a label, or none has.
+            folder: Folder written by ``EmbedDocuments``: ``corpus.json``, and shards of keys,
+                ids, texts and labels. It is not changed. Either all documents have a label, or none has.
             index, nprobe, rerank: As for the class. With ``"Flat"``, each search reads all keys.
             verify: Whether to check all files again. Otherwise later openings compare sizes only, and miss a file that
                 was damaged since.

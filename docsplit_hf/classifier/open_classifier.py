@@ -156,7 +156,7 @@ def open_or_create_datastore(
     check_probe(probe, datastore.probe)
     check_precision(embedder, probe, datastore)
     if len(datastore) and not datastore.label_names:
-        raise ValueError("No example of the datastore has a label: embed the corpus with labels (--label_column).")
+        raise ValueError("No example of the datastore has a label: embed the corpus with labels (label_key).")
     check_problem_type(config, datastore.multi_label, "The datastore's examples")
     names = datastore.label_names[: len(trained)]
     if names != trained:

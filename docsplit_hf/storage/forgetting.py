@@ -37,23 +37,20 @@ def forgetting_cached_rows(datastore: Path) -> Iterator[None]:
 def forget_edits(folder: Path, ids: Container[str]) -> None:
     """Overwrite the texts of examples in the log of edits whose ids are not among those that are left.
 
-    The bytes are overwritten in place, so that a server can go on appending; edits under way are left out.
+    The bytes are overwritten in place, so that a server can go on appending.
     """
     path = folder / EDIT_LOG
     if not path.is_file():
         return
     with open(open_plain(path, os.O_RDWR), "r+b") as file:
         lines = file.readlines()
-        edits = [json.loads(line) for line in lines if line.endswith(b"\n")]
-        done = {edit["number"] for edit in edits if edit["step"] != "begun"}
         position = 0
-        for line, edit in zip(lines, edits, strict=False):
-            if edit["step"] == "begun" and edit["number"] in done:
-                added = [example for example in edit["content"]["added"] if example["id"] not in ids]
-                overwritten = _without_texts(line, added)
-                if overwritten != line:
-                    file.seek(position)
-                    file.write(overwritten)
+        for line in lines:
+            content = json.loads(line).get("content", {"added": ()}) if line.endswith(b"\n") else {"added": ()}
+            overwritten = _without_texts(line, [example for example in content["added"] if example["id"] not in ids])
+            if overwritten != line:
+                file.seek(position)
+                file.write(overwritten)
             position += len(line)
         file.flush()
         os.fsync(file.fileno())

@@ -21,7 +21,7 @@ def start(server, tmp_path_factory):
     (folder / "texts.jsonl").write_text("\n".join(json.dumps({"id": f"t{i}", "text": t}) for i, t in enumerate(TEXTS)))
 
     def start(name, *options):
-        arguments = (f"--dataset_name={folder / 'texts.jsonl'}", f"--output={folder / name}", "--tasks=3", *options)
+        arguments = (str(folder / "texts.jsonl"), str(folder / name), "--tasks=3", *options)
         process = start_script(SCRIPT, *arguments, "--workers=1", log=folder / f"{name}.log")
         return process, folder / name, folder / f"{name}.log"
 
@@ -47,7 +47,7 @@ def test_a_killed_corpus_continues_to_the_same_bytes(start):
     finished_at = (folder / "00000.json").stat().st_mtime_ns
     again, _, _ = start("killed")
     printed = finish_script(again, killed_log)
-    assert "300 documents in 3 shards" in printed and "3 of 3 tasks finished" in printed
+    assert "300 documents in 3 of 3 shards" in printed
     finish_script(alone, log)
     assert shards(folder) == shards(whole) and len(shards(whole)) == 10
     assert (folder / "00000.json").stat().st_mtime_ns == finished_at

@@ -253,7 +253,7 @@ def fit_and_serve(folder: Path, port: int) -> ServerProcess:
             fitting.append(subprocess.Popen(started, stdout=output, stderr=output, start_new_session=True))
     if any([process.wait() for process in fitting]):
         raise AssertionError(f"A classifier was not fitted: see the logs in {folder}.")
-    server = ServerProcess(*(str(folder / field) for field in FIELDS), "--drift_seconds", "0", log=log, port=port)
+    server = ServerProcess(*(str(folder / field) for field in FIELDS), log=log, port=port)
     server.wait_until_ready()
     return server
 

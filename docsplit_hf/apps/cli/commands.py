@@ -26,7 +26,6 @@ COMMANDS = {
     "audit": Command("apps.cli.audit", "find wrong labels and duplicates among the examples of a classifier"),
     "evaluate": Command("apps.cli.evaluate", "compare encoders and word counts on labeled texts"),
     "embed": Command("apps.cli.embed", "turn the texts of a file into embeddings"),
-    "embed-corpus": Command("apps.cli.embed_corpus", "embed a corpus of any size in parallel tasks, into shards"),
     "suggest": Command("apps.cli.suggest", "write a file of the documents to label next"),
     "export": Command("apps.cli.export", "export a classifier, so that it answers without torch"),
     "watch": Command("apps.cli.watch", "sort new files of a folder as they come, and learn from what you move"),
@@ -36,8 +35,10 @@ COMMANDS = {
 }
 # Commands of earlier versions, and what to use instead.
 REMOVED = {
+    "embed-corpus": "docsplit embed-corpus was removed: examples/embed_corpus.py does the same, and docs/corpus.md has "
+    "its blocks of datatrove for other sources and for clusters.",
     "label": "docsplit label was removed: docsplit suggest writes a file of the documents to label next, and docsplit "
-    "demo shows them on a page."
+    "demo shows them on a page.",
 }
 # Options of earlier versions of fit, train and classify, and what to use instead.
 _HEADS = "KNNClassifier.from_encoder takes it in Python"

@@ -6,7 +6,6 @@ import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 
 from ...encoding.checkpoints.damaged import DamagedCheckpointError
 from ...extras import check_extra
@@ -34,20 +33,14 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=int, default=7860)
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    parser.add_argument(
-        "--mcp",
-        type=_folder,
-        metavar="FOLDER",
-        help="also serve AI assistants by MCP: their tools read and write files in this folder",
-    )
     limits = parser.add_argument_group("limits")
     helps = {
         "rows": "texts in a file, and texts per visitor",
         "megabytes": "size of an uploaded file",
         "labels": "labels per visitor",
         "characters": "length of a text",
-        "sessions": "visitors with stored texts; beyond it, the address with most loses its least recently used ones",
-        "disk_megabytes": "disk space for the stored texts of all visitors",
+        "sessions": "browsers with stored texts; beyond it, the least recently used ones are forgotten",
+        "disk_megabytes": "disk space for the stored texts of all browsers",
     }
     for field in fields(PageLimits):
         limits.add_argument(f"--max_{field.name}", type=positive_count, default=field.default, help=helps[field.name])
@@ -60,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
     try:
-        check_extra("mcp" if args.mcp else "demo", "docsplit demo")
+        check_extra("demo", "docsplit demo")
         from ..page.page import launch_page, make_page
 
         limits = PageLimits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(PageLimits)})
@@ -68,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shared.new_pipeline()
     except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
         parser.exit(1, f"{error}\n")
-    page = make_page(shared, limits, args.mcp)
+    page = make_page(shared, limits)
     launch_page(
         page,
         limits,
@@ -76,14 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         port=args.port,
         allowed_hosts=args.allowed_hosts,
         in_browser=args.open,
-        has_mcp=args.mcp is not None,
     )
-
-
-def _folder(text: str) -> Path:
-    if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a folder: give the folder with your files.")
-    return Path(text)
 
 
 def run() -> None:

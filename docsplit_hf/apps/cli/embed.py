@@ -18,7 +18,10 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from ...content_hash import sha256_of_parts
-from ...encoding.chunking import SINGLE_CHUNK
+from ...encoding.backends.openvino.export import CALIBRATION_TEXTS, MEASUREMENT_TEXTS
+from ...encoding.backends.precision import PRECISIONS
+from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from ...encoding.chunking import SINGLE_CHUNK, SINGLE_VECTOR
 from ...encoding.document_encoder import DocumentEncoder
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.load_documents import load_documents
@@ -26,9 +29,9 @@ from ...reading.segmentation.segment_documents import check_text_column
 from ...reading.text_warnings import sum_up_warnings
 from ...storage.inside_folder import refuse_links
 from ...training.command_line import parse_arguments, run_script
-from .encoder_arguments import INT8_TEXTS, EncoderArguments
 
 PART_SIZE = 1_000  # a killed run loses the embeddings of one part
+INT8_TEXTS = CALIBRATION_TEXTS + MEASUREMENT_TEXTS  # the first are for calibrating int8, the others for measuring it
 MIN_INT8_TEXTS = 5_000  # with fewer short texts, float32 finishes before int8 is prepared
 
 
@@ -62,6 +65,29 @@ class EmbeddingArguments:
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
 
 
+@dataclass
+class EncoderArguments:
+    """Encoder, and the part of each text that it reads."""
+
+    model_name_or_path: str | None = HfArg(
+        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which is included."
+    )
+    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
+    long_documents: str = HfArg(
+        default="first",
+        help="Part of longer texts to read: 'first', the beginning; 'head_tail', beginning and end; 'average', "
+        "all of it; 'whole', the beginning, and all of it.",
+        metadata={"choices": list(SINGLE_VECTOR)},
+    )
+    precision: str = HfArg(
+        default="float32",
+        help="'bfloat16' is faster on processors that support it. 'int8' is the fastest on a CPU, from a few "
+        "thousand texts on, with slightly different embeddings: it uses OpenVINO (pip install -e '.[openvino]'), and "
+        f"is quantized on {CALIBRATION_TEXTS} of the texts.",
+        metadata={"choices": list(PRECISIONS)},
+    )
+
+
 class EncodeOptions(TypedDict):
     """Arguments of ``DocumentEncoder.encode``."""
 
@@ -89,29 +115,23 @@ def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
     return documents
 
 
-def load_encoder(
-    arguments: EncoderArguments, rows: datasets.Dataset, text_column: str, prompt: str | None
-) -> DocumentEncoder:
+def load_encoder(arguments: EncoderArguments, rows: datasets.Dataset, options: EmbeddingArguments) -> DocumentEncoder:
     """Load the encoder in the requested precision; int8 is quantized on a random sample of the rows."""
-    if arguments.precision != "int8":
-        return DocumentEncoder.from_pretrained(
-            arguments.model_name_or_path,
-            max_length=arguments.max_length,
-            prompt=prompt,
-            precision=arguments.precision,
-        )
-    if len(rows) < MIN_INT8_TEXTS:
-        print(
-            "Preparing int8 takes time: for fewer than a thousand long texts or a few thousand short ones, "
-            "--precision float32 is faster."
-        )
-    sample = rows.shuffle(seed=0).select(range(min(INT8_TEXTS, len(rows))))
+    sampled: list[str] | None = None
+    if arguments.precision == "int8":
+        if len(rows) < MIN_INT8_TEXTS:
+            print(
+                "Preparing int8 takes time: for fewer than a thousand long texts or a few thousand short ones, "
+                "--precision float32 is faster."
+            )
+        sample = rows.shuffle(seed=0).select(range(min(INT8_TEXTS, len(rows))))
+        sampled = list(sample[options.text_column])
     return DocumentEncoder.from_pretrained(
         arguments.model_name_or_path,
         max_length=arguments.max_length,
-        prompt=prompt,
-        precision="int8",
-        calibration_texts=list(sample[text_column]),
+        prompt=options.prompt,
+        precision=arguments.precision,
+        calibration_texts=sampled,
     )
 
 
@@ -149,7 +169,7 @@ def main() -> dict[str, Any]:
         raise ValueError(f"{output} exists already: choose another --output, or delete it.")
     with list_of_failures(output.parent):
         rows = read_rows(arguments)
-    encoder = load_encoder(encoder_arguments, rows, arguments.text_column, arguments.prompt)
+    encoder = load_encoder(encoder_arguments, rows, arguments)
     cache = output.with_name(f"{output.name}.partial")
     cache.mkdir(parents=True, exist_ok=True)
     refuse_links(cache)

@@ -106,18 +106,6 @@ def make_parser() -> argparse.ArgumentParser:
     speed.add_argument("--trust", action="store_true", help="answer with an exported model that somebody else exported")
     others = parser.add_argument_group("others")
     others.add_argument("--log_texts", action="store_true", help="allow parts of texts in the log")
-    others.add_argument(
-        "--drift_seconds",
-        type=float,
-        default=ServerSettings.drift_seconds,
-        help="time between measurements of drift for /metrics; 0: none",
-    )
-    others.add_argument(
-        "--reload_seconds",
-        type=float,
-        default=ServerSettings.reload_seconds,
-        help="time between checks whether a folder was replaced; 0: none",
-    )
     limits = parser.add_argument_group("limits")
     for field in fields(ServerLimits):
         kind = float if isinstance(field.default, float) else positive_count
@@ -164,8 +152,6 @@ def _serve(args: argparse.Namespace) -> None:
         reject=args.reject,
         novelty=args.novelty,
         reject_label=args.reject_label,
-        drift_seconds=args.drift_seconds,
-        reload_seconds=args.reload_seconds,
         threads=args.threads,
     )
     for classifier in classifiers.values():

@@ -116,7 +116,7 @@ class Events:
             "status": status,
             "hint": _next_action(session),
             "example": gr.Button(visible=not has_texts),
-            "undo": gr.Button(visible=len(self.sessions.steps(key)) > 1),
+            "undo": gr.Button(visible=bool(session.earlier)),
             "clear": gr.Button(visible=has_texts),
             "confirm": gr.Row(visible=False),
             **{f"{step}_need": gr.Markdown(visible=not is_ready) for step, is_ready in can_work.items()},
@@ -145,11 +145,7 @@ class Events:
     def change(self, key: Key, change: Callable[..., str], *values: Any) -> Values:
         """Change the texts, and show what was done."""
         with self.sessions.changing(key) as session:
-            session.plans[session.step] = session.planned
             message = change(session, *values)
-        kept = {step.name for step in self.sessions.steps(key)}
-        session.plans = {step: plan for step, plan in session.plans.items() if step in kept}
-        session.plans[session.step] = session.planned
         gr.Info(as_text(message), duration=5)
         return self.head(key)
 
@@ -159,8 +155,7 @@ class Events:
 
     def undo(self, key: Key, *view: Any) -> Values:
         """Undo the last change, and refresh the step and the plan."""
-        session = self.sessions.undo(key)
-        session.planned = session.plans.get(session.step, session.planned)
+        self.sessions.undo(key)
         gr.Info("The last change is undone.", duration=5)
         return {"answered": gr.Row(visible=False)} | self.show(key, *view) | self.plan(key)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -16,11 +15,9 @@ from .changes import give_label, keep_label, remove_text
 from .document_links import LINKS
 from .documents import FAILED_HEADERS
 from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
-from .kept_sessions import VISITOR, visitor_of
 from .planned import check_answer, confirm_answer
 from .progress import follow_totals
 from .sessions import LABEL_CHARACTERS, PageLimits, SharedModel
-from .tools import add_tools
 from .uploads import ENCODINGS, ENDINGS, SEPARATORS
 from .views import SHOWN_NEIGHBORS, WORD
 
@@ -62,8 +59,8 @@ FILE_CHOICES = {
 Parts = dict[str, Any]  # components by the names that events use
 
 
-def make_page(shared: SharedModel, limits: PageLimits, mcp: Path | None = None) -> gr.Blocks:
-    """Make the page of one server; ``mcp``: the folder for tools of assistants. ``launch_page`` serves the page."""
+def make_page(shared: SharedModel, limits: PageLimits) -> gr.Blocks:
+    """Make the page of one server, which ``launch_page`` serves."""
     with gr.Blocks(title="docsplit_hf", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as page:
         # The key protects a session, because it cannot be guessed; its encryption in the browser adds nothing.
         parts = {"key": gr.BrowserState(storage_key="docsplit_hf", secret="docsplit_hf"), "step": gr.State("texts")}
@@ -77,10 +74,7 @@ def make_page(shared: SharedModel, limits: PageLimits, mcp: Path | None = None) 
                         parts[f"{step}_need"] = gr.Markdown(STEP_NEEDS[step], container=True)
                     with gr.Column(visible=step not in STEP_NEEDS) as parts[f"{step}_body"]:
                         layouts[step](parts, limits)
-        events = Events(shared, limits)
-        _connect(parts, events, page)
-        if mcp is not None:
-            add_tools(events, mcp)
+        _connect(parts, Events(shared, limits), page)
     return page
 
 
@@ -91,7 +85,6 @@ def launch_page(
     port: int | None = None,
     allowed_hosts: Sequence[str] = (),
     in_browser: bool = False,
-    has_mcp: bool = False,
 ) -> None:
     """Serve the page until it is stopped.
 
@@ -112,7 +105,7 @@ def launch_page(
         footer_links=[],
         share=False,
         ssr_mode=False,
-        mcp_server=has_mcp,
+        mcp_server=False,
         enable_monitoring=False,
         quiet=True,  # Gradio would advise a public link, by which the texts would leave this machine
         prevent_thread_lock=True,
@@ -360,13 +353,12 @@ class _Connector:
         """
         parts = self.parts
 
-        def called(request: gr.Request, progress: gr.Progress = TQDM, *values: Any) -> Any:
+        def called(progress: gr.Progress = TQDM, *values: Any) -> Any:
             follow_totals(progress)
-            VISITOR.set(visitor_of(request.client.host if request.client else None))
             return {parts[name]: value for name, value in show_errors(event)(*values).items()} or gr.skip()
 
-        def clicked(request: gr.Request, what: gr.EventData, *values: Any) -> Any:
-            return called(request, TQDM, *values, what)
+        def clicked(what: gr.EventData, *values: Any) -> Any:
+            return called(TQDM, *values, what)
 
         if busy:
             trigger(None, None, parts[busy], js=BROWSER_UPDATE % "interactive: false")

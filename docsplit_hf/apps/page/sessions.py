@@ -46,7 +46,7 @@ class PageLimits:
     megabytes: int = 100  # size of an upload; a saved classifier includes its encoder
     labels: int = 200  # different labels
     characters: int = 100_000  # characters of a text
-    sessions: int = 100  # sessions that are kept, in memory and on disk; see kept_sessions.py
+    sessions: int = 100  # sessions that are kept, in memory and on disk
     disk_megabytes: int = 10_000  # size of all kept sessions
 
     def check_texts(self, texts: Iterable[str]) -> None:
@@ -202,6 +202,14 @@ class TextCounts(NamedTuple):
         return self.labeled + self.unlabeled
 
 
+class Moment(NamedTuple):
+    """A session before a change: the texts, the confirmed labels, and the plan."""
+
+    pipe: KNNClassifierPipeline
+    kept: list[str]
+    planned: tuple[PlannedText, ...]
+
+
 @dataclass(eq=False)
 class Session:
     """The pipeline of one visitor, and the state of the page."""
@@ -213,10 +221,9 @@ class Session:
     findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page
     planned: tuple[PlannedText, ...] = ()  # what was classified last
     classified: Path | None = None  # the file of its answers
-    plans: dict[str | None, tuple[PlannedText, ...]] = field(default_factory=dict)  # by the steps that undo restores
     opened: int | None = None  # the row of the plan that is shown
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
-    step: str | None = None  # the name of its state on disk; None: not saved
+    earlier: list[Moment] = field(default_factory=list)  # that undo restores, the latest last
     stale: bool = False  # whether labels were added since the last fit
     map: MapLayout | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
@@ -246,6 +253,15 @@ class Session:
         self.pipe = pipe
         self.kept = list(kept)
         self.stale = self.fitted is not None and self.fitted.report.examples != len(pipe.datastore)
+
+    def moment(self) -> Moment:
+        """What ``go_back`` restores."""
+        return Moment(self.pipe, list(self.kept), self.planned)
+
+    def go_back(self, moment: Moment) -> None:
+        """Restore an earlier moment."""
+        self.replace(moment.pipe, moment.kept)
+        self.planned = moment.planned
 
     @property
     def fitted(self) -> Fit | None:

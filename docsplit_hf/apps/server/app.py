@@ -8,7 +8,6 @@ import logging
 import time
 import traceback
 from collections.abc import AsyncIterator
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -29,13 +28,12 @@ from .server import Server
 
 logger = logging.getLogger(__name__)
 
-DRIFT_REJECT = 0.05  # the error rate of drift reports, if the server has none
+RELOAD_SECONDS = 1.0  # between checks whether a folder was replaced
 CLIENT_HAS_GONE = 499  # as nginx counts it; no response was begun
 DESCRIPTION = """Classifiers fitted on your own documents, behind an address.
 
 `/v1/classify` gives everything that a call of the pipeline gives. `/v1/systemone`, `/v1/decisions` and
-`/v1/embeddings` are protocols that other programs speak. `/v1/examples`, `/v1/fit`, `/v1/suggest` and `/v1/audit` need
-the token of an editor.
+`/v1/embeddings` are protocols that other programs speak. `/v1/examples` and `/v1/fit` need the token of an editor.
 """
 
 
@@ -53,12 +51,11 @@ def make_app(server: Server, host: str = "127.0.0.1", allowed_hosts: tuple[str, 
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(task) for task in _background_tasks(server)]
+        reloading = asyncio.create_task(_reload_replaced(server))
         server.is_ready = True
         yield
         server.is_ready = False
-        for task in tasks:
-            task.cancel()
+        reloading.cancel()
         await asyncio.to_thread(server.close)
 
     app = FastAPI(title="docsplit serve", version=__version__, description=DESCRIPTION, lifespan=lifespan)
@@ -74,19 +71,10 @@ def make_app(server: Server, host: str = "127.0.0.1", allowed_hosts: tuple[str, 
     return app
 
 
-def _background_tasks(server: Server) -> list[Any]:
-    tasks = []
-    if server.settings.reload_seconds:
-        tasks.append(_reload_replaced(server))
-    if server.settings.drift_seconds:
-        tasks.append(_measure_drift(server))
-    return tasks
-
-
 async def _reload_replaced(server: Server) -> None:
     """Serve folders that other programs replace, from then on."""
     while True:
-        await asyncio.sleep(server.settings.reload_seconds)
+        await asyncio.sleep(RELOAD_SECONDS)
         for name, classifier in server.classifiers.items():
             try:
                 editor = server.editors.get(name)
@@ -97,15 +85,6 @@ async def _reload_replaced(server: Server) -> None:
             except Exception as error:  # of any type: the old state goes on answering
                 message = classifier.without_paths(str(error))
                 logger.warning("%s was replaced in its folder, and cannot be loaded: %s", name, message)
-
-
-async def _measure_drift(server: Server) -> None:
-    """Measure the drift of the last texts from time to time."""
-    reject = server.settings.reject or DRIFT_REJECT
-    while True:
-        await asyncio.sleep(server.settings.drift_seconds)
-        for name, recent in server.recent.items():
-            await asyncio.to_thread(recent.measure, server.classifiers[name], server.metrics, reject)
 
 
 class Counted:

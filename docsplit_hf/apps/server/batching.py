@@ -6,7 +6,6 @@ import asyncio
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -60,7 +59,6 @@ class Batcher:
         self._tokens_per_second = FIRST_TOKENS_PER_SECOND
         self._is_stopping = False
         self._last_batch_jobs = 1
-        self.batch_sizes: deque[tuple[int, int]] = deque(maxlen=1_000)  # jobs and tokens of the last batches
         self._threads = []
         for number in range(self._workers):
             name = f"docsplit-compute-{number}"
@@ -177,7 +175,6 @@ class Batcher:
                 speed = tokens * self._busy_workers / seconds
                 self._tokens_per_second += (1 - SMOOTHING) * (speed - self._tokens_per_second)
                 self._busy_workers -= 1
-                self.batch_sizes.append((len(jobs), tokens))
                 for job in jobs:
                     if job.has_further_turns:
                         self._waiting.add(job)

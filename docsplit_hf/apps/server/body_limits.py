@@ -1,10 +1,11 @@
-"""Bodies of requests, bounded in size and time."""
+"""Bodies of requests, bounded in size and time, and clients that go before they are answered."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from .errors import BAD_REQUEST, TOO_LARGE, TOO_SLOW, Refused
 from .settings import ServerLimits
@@ -38,3 +39,19 @@ async def limited_body(request: Request, limits: ServerLimits, megabytes: float)
         seconds = limits.body_seconds
         raise Refused(TOO_SLOW, "too_slow", f"The body did not arrive within {seconds:g} seconds.") from None
     return b"".join(parts)
+
+
+async def wait_while_connected(request: Request, task: asyncio.Task[Any]) -> None:
+    """Wait for a task after the whole body has arrived.
+
+    Raises:
+        ClientDisconnect: If the client closes the connection meanwhile; the task is cancelled.
+    """
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+    if not task.done():
+        task.cancel()
+        raise ClientDisconnect

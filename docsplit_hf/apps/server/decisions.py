@@ -38,8 +38,7 @@ class Question(NamedTuple):
     name: str
     options: tuple[str, ...]  # of a choice, the labels in its order; of a yes-or-no question, the label
     is_choice: bool
-    reject_option: str | None  # the option of a choice that is taken for a rejected text
-    reports_abstention: bool  # in Avrik's way: the best label stays, and ``abstain`` is true
+    reject_option: str | None = None  # the option of a choice that is taken for a rejected text
 
 
 class LabelScores(NamedTuple):
@@ -47,7 +46,6 @@ class LabelScores(NamedTuple):
 
     probabilities: dict[str, float]
     is_rejected: bool | None  # None: rejection was not asked for
-    novelty: float | None
     reason: str | None
 
 
@@ -59,7 +57,6 @@ class ChoiceAnswer(NamedTuple):
     confidence: float
     mass: float  # the probability of all offered labels before they were made to sum to 1
     is_abstention: bool
-    unknown_probability: float
     reason: str | None
 
 
@@ -103,14 +100,14 @@ def system_one_question(name: str, given: SystemOneQuestion, labels: Labels) -> 
     if given.type == "choice":
         if not isinstance(given.criteria, dict):
             raise unprocessable(f"{field}: criteria must map option names to a description or null.", field)
-        return _choice(name, list(given.criteria), given.abstain_option, labels, field)
+        return _choice(name, list(given.criteria), labels, field)
     if given.type == "noul":
         criteria = given.criteria
         if criteria is not None and not (isinstance(criteria, dict) and criteria.keys() <= {"true", "false"}):
             raise unprocessable(f"{field}: criteria of noul may have true and false.", field)
         described = (criteria or {}).get("true")
         label = _label_asked_for(name, given.instructions, described, labels, field)
-        return Question(name, (label,), False, None, given.abstain_option is not None)
+        return Question(name, (label,), is_choice=False)
     raise _unknown_type(given.type, field, "choice or noul")
 
 
@@ -124,10 +121,10 @@ def openai_question(number: int, given: DecisionQuestion, labels: Labels) -> Que
     if given.type == "choice":
         if given.choices is None:
             raise unprocessable(f"{field}: choices are missing.", field, "missing")
-        return _choice(str(number), [option_name(choice.value) for choice in given.choices], None, labels, field)
+        return _choice(str(number), [option_name(choice.value) for choice in given.choices], labels, field)
     if given.type == "predicate":
         label = _label_asked_for(given.name, given.instructions, None, labels, field)
-        return Question(str(number), (label,), False, None, False)
+        return Question(str(number), (label,), is_choice=False)
     raise _unknown_type(given.type, field, "choice or predicate")
 
 
@@ -138,7 +135,7 @@ def option_name(value: str | bool) -> str:
     return value
 
 
-def _choice(name: str, options: list[str], abstain: bool | str | None, labels: Labels, field: str) -> Question:
+def _choice(name: str, options: list[str], labels: Labels, field: str) -> Question:
     """Check a choice: its options are labels, and at most one means none of them."""
     if labels.multi_label:
         raise unprocessable(
@@ -152,20 +149,14 @@ def _choice(name: str, options: list[str], abstain: bool | str | None, labels: L
     if len(set(options)) < len(options):
         raise unprocessable(f"{field} has an option twice.", field, "repeated")
     known = set(labels.names)
-    reject_option = abstain if isinstance(abstain, str) else labels.reject_label
     for option in options:
-        if option not in known and option != reject_option:
+        if option not in known and option != labels.reject_label:
             raise unprocessable(_unknown_label(option, labels, field), field, "unknown_option")
     offered = tuple(option for option in options if option in known)
     if len(offered) < FEWEST_OPTIONS:
         raise unprocessable(f"{field} needs at least two options that are labels.", field, "too_few")
-    return Question(
-        name=name,
-        options=offered,
-        is_choice=True,
-        reject_option=reject_option if reject_option in options else None,
-        reports_abstention=abstain is not None and abstain is not False,
-    )
+    reject_option = labels.reject_label if labels.reject_label in options else None
+    return Question(name, offered, is_choice=True, reject_option=reject_option)
 
 
 def _unknown_label(option: str, labels: Labels, field: str) -> str:
@@ -244,10 +235,9 @@ def answer_choice(question: Question, scores: LabelScores) -> ChoiceAnswer:
         if is_abstention:
             choice = question.reject_option
         confidence = chance_corrected(np.array(list(probabilities.values())))
-    elif is_abstention and not question.reports_abstention:
+    elif is_abstention:
         choice = None
-    unknown = float(is_abstention) if scores.novelty is None else scores.novelty
-    return ChoiceAnswer(choice, probabilities, confidence, mass, is_abstention, unknown, reason)
+    return ChoiceAnswer(choice, probabilities, confidence, mass, is_abstention, reason)
 
 
 def chance_corrected(probabilities: np.ndarray) -> float:
@@ -262,7 +252,6 @@ def system_one_answer(question: Question, scores: LabelScores) -> dict[str, Any]
         answer: dict[str, Any] = {"type": "noul", "noul": scores.probabilities[question.options[0]]}
         is_abstention = bool(scores.is_rejected)
         reason = scores.reason
-        unknown = float(is_abstention) if scores.novelty is None else scores.novelty
     else:
         chosen = answer_choice(question, scores)
         answer = {
@@ -276,10 +265,6 @@ def system_one_answer(question: Question, scores: LabelScores) -> dict[str, Any]
             answer["x_mass"] = chosen.mass
         is_abstention = chosen.is_abstention
         reason = chosen.reason
-        unknown = chosen.unknown_probability
-    if question.reports_abstention:
-        answer["abstain"] = is_abstention
-        answer["unknown_probability"] = unknown
     if is_abstention:
         answer["x_abstained"] = True
         if reason is not None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
 from ...reading.text_warnings import unlogged
 from ...storage.atomic_replacement import save_lock
-from ...storage.forgetting import EDIT_LOG, forget_edits
-from .edit_log import Edit, EditContent, EditLog, LoggedExample
+from ...storage.forgetting import forget_edits
+from ..pipelines import copied
+from .edit_log import EditContent, EditLog, EditRequest, LoggedExample
 from .errors import CONFLICT, UNAVAILABLE, Refused, unprocessable
 from .served_folders import ServedFolder
-from .states import PipelineState, State, copied, version_on_disk, weights_on_disk
+from .states import PipelineState, State, version_on_disk, weights_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,14 +26,6 @@ if TYPE_CHECKING:
     from .settings import ServerLimits
 
 logger = logging.getLogger(__name__)
-
-
-class EditRequest(NamedTuple):
-    """Who sends a request, its idempotency key, and its SHA-256."""
-
-    who: str
-    key: str | None
-    digest: str
 
 
 class Editor:
@@ -47,11 +40,7 @@ class Editor:
         self._limits = limits
         self._log = self._open_log()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"docsplit-edit-{classifier.name}")
-        try:
-            self._finish_interrupted()
-        except (OSError, Refused) as error:
-            message = "An edit of %s was interrupted, and is finished before the next edit, as it cannot be now: %s"
-            logger.warning(message, classifier.name, error)
+        self._forget_removed()  # if a crash came between
 
     def close(self) -> None:
         """Finish the changes under way, and let other servers take edits."""
@@ -65,33 +54,31 @@ class Editor:
     def change(self, content: EditContent, class_proportions: Any, request: EditRequest) -> dict[str, Any]:
         """Change examples or fit the experts, and return the answer that acknowledges it."""
         before = self._current()
-        known = self._log.finished(request.key)
+        known = self._log.answer_to(request.key)
         if known is not None:
-            return _repeated(*known, request)
+            return {"version": before.version, **_repeated(*known, request)}
         pipe = copied(before.pipe)
         with unlogged():
             if content.kind == "fit":
                 report = pipe.fit(show_progress=False, class_proportions=class_proportions)
-                answer = {"report": str(report)}
+                answer: dict[str, Any] = {"report": str(report)}
             else:
                 content, ids = _apply(pipe, content, self._limits)
-                answer = _answer(content, ids)
-        edit = self._log.begin(request.key, request.digest, request.who, content)
+                answer = {"ids": ids, "relabeled": len(content.relabeled), "removed": len(content.removed)}
+        answer = {"edit": self._log.count + 1, **answer}
+        self._log.begin(request, before.version, content, answer)
         try:
             state = self._save_state(before, pipe)
         except Exception as error:  # of any type, such as a full disk: what was not saved must not come back later
             if isinstance(error, Refused) or self._holds(before.version):
-                self._log.withdraw(edit)
+                self._log.withdraw(request)
             raise
         if not self._log.is_in_place():
             raise _replaced()
-        return self._acknowledge(edit, state, answer)
-
-    def inspect(self, look: Callable[[KNNClassifierPipeline], dict[str, Any]]) -> tuple[str, dict[str, Any]]:
-        """Look at a copy of the classifier; return its version, and what was found."""
-        self.reload_if_replaced()
-        state = self.classifier.state
-        return state.version, look(copied(state.pipe))
+        self.classifier.state = state
+        if content.removed:
+            self._forget_removed()
+        return {"version": state.version, **answer}
 
     def reload_if_replaced(self) -> None:
         """Serve the version in the folder, if another program has replaced it."""
@@ -102,14 +89,14 @@ class Editor:
         """Open the log in the folder, and lock it."""
         folder = self.classifier.folder
         try:
-            return EditLog(folder)
+            return EditLog(folder, version_on_disk(folder))
         except BlockingIOError:
             raise ValueError(
                 f"Another server takes edits of {folder}: stop it, or start this one without a token for edits."
             ) from None
 
     def _current(self) -> State:
-        """The state to change: the one in the folder, after edits that were interrupted."""
+        """The state to change: the one in the folder."""
         try:
             version_on_disk(self.classifier.folder)
         except (FileNotFoundError, NotADirectoryError):
@@ -123,17 +110,11 @@ class Editor:
             self._log = self._open_log()
             old.close()
         self.reload_if_replaced()
-        self._finish_interrupted()
         return self.classifier.state
 
-    def _acknowledge(self, edit: Edit, state: State, answer: dict[str, Any]) -> dict[str, Any]:
-        """Serve a saved edit, and return the answer with the new version."""
-        answer = {"edit": edit.number, "version": state.version, **answer}
-        if edit.content.removed:
-            forget_edits(self.classifier.folder, set(state.pipe.datastore.ids))
-        self._log.finish(edit, answer)
-        self.classifier.state = state
-        return answer
+    def _forget_removed(self) -> None:
+        """Overwrite the texts of removed examples in the log."""
+        forget_edits(self.classifier.folder, set(self.classifier.state.pipe.datastore.ids))
 
     def _save_state(self, before: State, pipe: KNNClassifierPipeline) -> State:
         """Save a pipeline to the folder in one moment, unless another program has replaced it."""
@@ -157,30 +138,6 @@ class Editor:
         if not self._holds(before.version):
             raise _replaced()
 
-    def _finish_interrupted(self) -> None:
-        """Finish the edits that a crash or a full disk interrupted; one that no longer fits is set aside."""
-        name = self.classifier.name
-        for edit in self._log.unfinished:
-            if edit.content.kind == "fit":  # nobody got an answer, and fitting again gives the same
-                self._log.set_aside(edit, "it was interrupted")
-                logger.info("A fit of %s was interrupted: send it again.", name)
-                continue
-            state = self.classifier.state
-            pipe = copied(state.pipe)
-            try:
-                with unlogged():
-                    _apply_again(pipe, edit.content)
-            except (AttributeError, LookupError, TypeError, ValueError, Refused) as error:
-                self._log.set_aside(edit, str(error))
-                message = (
-                    "Edit %d of %s was interrupted, and no longer fits, so it is not made: %s has it, and the reason."
-                )
-                logger.error(message, edit.number, name, EDIT_LOG)
-                continue
-            state = self._save_state(state, pipe)
-            self._acknowledge(edit, state, _answer(edit.content, [example.id for example in edit.content.added]))
-            logger.info("Edit %d of %s was interrupted, and is finished now.", edit.number, name)
-
 
 def _replaced() -> Refused:
     """The error for an edit of a version that is no longer in the folder."""
@@ -198,11 +155,6 @@ def _repeated(digest: str, answer: dict[str, Any], request: EditRequest) -> dict
     return answer | {"repeated": True}
 
 
-def _answer(content: EditContent, ids: list[str]) -> dict[str, Any]:
-    """What a change of examples answers; ``ids`` are of the added ones, also of those that were there."""
-    return {"ids": ids, "relabeled": len(content.relabeled), "removed": len(content.removed)}
-
-
 def _apply(pipe: KNNClassifierPipeline, content: EditContent, limits: ServerLimits) -> tuple[EditContent, list[str]]:
     """Make changes in a pipeline; return those that it needed, with ids, and the id of each example to add."""
     _check_ids(pipe.datastore, content)
@@ -216,16 +168,11 @@ def _apply(pipe: KNNClassifierPipeline, content: EditContent, limits: ServerLimi
         ids = _add(pipe, content.added)
         if len(pipe.datastore.label_names) > limits.labels:
             raise unprocessable(f"A classifier may have {limits.labels:,} labels here.", "add", "too_many_labels")
-    _check_examples_left(pipe)
+    if not len(pipe.datastore):
+        raise unprocessable("A classifier needs an example: the last one is not removed.", "remove", "no_examples")
     example_of = dict(zip(ids, content.added, strict=True))
     new = tuple(replace(example, id=row_id) for row_id, example in example_of.items() if row_id not in known)
     return replace(content, added=new), ids
-
-
-def _check_examples_left(pipe: KNNClassifierPipeline) -> None:
-    """Refuse to remove the last example."""
-    if not len(pipe.datastore):
-        raise unprocessable("A classifier needs an example: the last one is not removed.", "remove", "no_examples")
 
 
 def _check_ids(store: KNNDatastore, content: EditContent) -> None:
@@ -257,18 +204,3 @@ def _add(pipe: KNNClassifierPipeline, examples: Sequence[LoggedExample]) -> list
             for i, row_id in zip(chosen, added, strict=True):
                 ids[i] = row_id
     return ids
-
-
-def _apply_again(pipe: KNNClassifierPipeline, content: EditContent) -> None:
-    """Make the changes of an edit that are not there yet."""
-    present = set(pipe.datastore.ids)
-    removed = [row_id for row_id in content.removed if row_id in present]
-    if removed:
-        pipe.remove_examples(removed)
-    relabeled = {row_id: label for row_id, label in content.relabeled.items() if row_id in present}
-    if relabeled:
-        pipe.relabel(relabeled)
-    missing = [example for example in content.added if example.id not in present]
-    if missing:
-        _add(pipe, missing)
-    _check_examples_left(pipe)

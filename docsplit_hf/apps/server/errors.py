@@ -51,7 +51,7 @@ class Refused(Exception):  # noqa: N818  it is what the server does, and often n
         self.retry_after = retry_after
 
     def body(self) -> dict[str, Any]:
-        """The body of the response: ``error`` for OpenAI's, vLLM's and Avrik's clients, ``detail`` for TypeSafe's."""
+        """The body of the response: ``error`` for OpenAI's and vLLM's clients, ``detail`` for TypeSafe's."""
         kind = TYPES.get(self.status, "invalid_request_error")
         detail: Any = {"error_type": kind, "message": self.message}
         if self.status == UNPROCESSABLE:

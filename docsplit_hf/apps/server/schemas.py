@@ -67,12 +67,6 @@ class ClassifyRequest(AnswerOptions):
     texts: list[StrictStr | TextPair] | None = Field(None, description="Several texts, or pairs of texts.")
 
 
-class ClassifyLine(TextPair):
-    """A line of a stream of texts."""
-
-    id: StrictStr | StrictInt | None = None
-
-
 class EmbeddingsRequest(Lenient):
     """OpenAI's request for embeddings."""
 
@@ -84,13 +78,11 @@ class EmbeddingsRequest(Lenient):
 
 
 class SystemOneQuestion(Lenient):
-    """A question of System One; ``abstain_option`` is Avrik's."""
+    """A question of System One."""
 
     type: StrictStr
     instructions: JSON = None
     criteria: JSON = None
-    labels: JSON = None
-    abstain_option: StrictBool | StrictStr | None = None
 
 
 class SystemOneRequest(Lenient):
@@ -98,7 +90,7 @@ class SystemOneRequest(Lenient):
 
     model: StrictStr | None = None
     state: JSON = Field(description="Text; or JSON, of which all strings and numbers are read.")
-    questions: dict[str, SystemOneQuestion] | None = None
+    questions: dict[Annotated[str, Field(min_length=1)], SystemOneQuestion] = Field(min_length=1)
     x_reject: Fraction | None = Field(None, description="The error rate to allow, instead of the server's.")
 
 

@@ -13,14 +13,14 @@ from ...fitting.label_tree import NO_LEVEL
 from ...fitting.rejection import RejectionLimits
 from .access import Access
 from .batching import Batcher, ReadTexts
+from .body_limits import wait_while_connected
 from .decisions import Labels, LabelScores
 from .editing import Editor
 from .errors import NOT_FOUND, Refused, unprocessable
-from .metrics import Metrics, RecentTexts
+from .metrics import Metrics
 from .served_folders import ServedFolder
 from .settings import ServerSettings
 from .states import State
-from .streams import wait_while_connected
 
 # Names that clients send without having been given one: the first classifier answers.
 DEFAULT_MODELS = ("jev-latest", "docsplit")
@@ -35,7 +35,6 @@ class Server:
         self.access = access
         self.batcher = Batcher(settings)
         self.metrics = Metrics(self.batcher)
-        self.recent = {name: RecentTexts() for name in classifiers}
         self.editors: dict[str, Editor] = {}
         # Files may take minutes: they are read in threads of their own.
         self.file_threads = ThreadPoolExecutor(core_count(), thread_name_prefix="docsplit-files")
@@ -88,10 +87,8 @@ class Server:
         finally:
             reading.cancel()
         self.metrics.texts.labels(classifier.name).inc(len(texts))
-        if options is not None:
-            self.recent[classifier.name].add(texts, pairs)
-            if options.get("reject") is not None:
-                self.metrics.count_rejections(classifier.name, _rejections(results))
+        if options is not None and options.get("reject") is not None:
+            self.metrics.count_rejections(classifier.name, _rejections(results))
         return state, results
 
     def check_texts(self, texts: list[str], pairs: list[str | None]) -> None:
@@ -104,10 +101,10 @@ class Server:
             if length > limits.characters:
                 raise unprocessable(f"Text {number} has {length:,} characters: at most {limits.characters:,}.", "texts")
 
-    def label_scores(self, result: ReadTexts, row: int) -> LabelScores:
+    def label_scores(self, result: ReadTexts) -> LabelScores:
         """What a classifier says of one text."""
         prediction = result.predicted.prediction
-        row += result.first_row
+        row = result.first_row
         names = prediction.label_names
         rejection = prediction.rejection
         # A question is about labels: a parent in a tree of labels is no answer to it.
@@ -115,7 +112,6 @@ class Server:
         return LabelScores(
             probabilities=dict(zip(names, prediction.probabilities[row].tolist(), strict=True)),
             is_rejected=is_rejected,
-            novelty=None if prediction.novelty is None else float(prediction.novelty[row]),
             reason="no content" if is_rejected and rejection.has_no_content[row] else None,
         )
 

@@ -50,8 +50,6 @@ class ServerSettings:
         reject: The error rate to allow where a request says nothing, as for a call. None: no text is rejected.
         novelty: The fraction of in-scope texts that may be rejected as novel, as for a call.
         reject_label: The option of a choice that means "none of the labels".
-        drift_seconds: The time between measurements of drift; 0: none.
-        reload_seconds: The time between checks whether a folder was replaced; 0: none.
         threads: The threads that read texts. None: as many as torch uses, or one for each core.
     """
 
@@ -61,6 +59,4 @@ class ServerSettings:
     reject: float | None = None
     novelty: float | None = None
     reject_label: str | None = None
-    drift_seconds: float = 300.0
-    reload_seconds: float = 1.0
     threads: int | None = None

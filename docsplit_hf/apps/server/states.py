@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import logging
 from abc import ABC, abstractmethod
@@ -124,15 +123,6 @@ class ExportedState(State):
     def embedding_size(self) -> int:
         """The number of dimensions of embeddings."""
         return self.pipe.embedder.described.dimension
-
-
-def copied(pipe: KNNClassifierPipeline) -> KNNClassifierPipeline:
-    """Copy a pipeline so that a change of the copy changes nothing else; weights and rows are shared."""
-    other = copy.copy(pipe)
-    other.model = copy.copy(pipe.model)
-    other.model.config = copy.deepcopy(pipe.model.config)
-    other.datastore = copy.copy(pipe.datastore)
-    return other
 
 
 class Encoders:

@@ -11,7 +11,7 @@ import pytest
 
 from docsplit_hf.apps.own_site_only import OwnSiteOnly, checked_host, host_and_port
 
-from .conftest import PROXY_NAME, serving
+from .conftest import PROXY_NAME
 
 FORM = {"Content-Type": "multipart/form-data; boundary=x"}
 UPLOAD = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.csv"\r\n\r\ntext\r\nplanted\r\n--x--\r\n'
@@ -25,7 +25,6 @@ ENDPOINTS = {  # requests that another site can send without a preflight, and th
     "join": ("POST", "/gradio_api/queue/join", {"Content-Type": "text/plain"}, JOIN),
     "events": ("GET", "/gradio_api/queue/data?session_hash=evil", {"Accept": "text/event-stream"}, None),
     "heartbeat": ("GET", "/gradio_api/heartbeat/evil", {}, None),
-    "assistants": ("POST", "/gradio_api/mcp/", {"Content-Type": "text/plain"}, b"{}"),
 }
 endpoints = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
 
@@ -205,18 +204,3 @@ def test_in_a_browser_another_site_and_a_rebound_name_read_and_upload_nothing(
     assert not [
         path for path in server_folder.rglob("*") if path.is_file() and b"planted by a page" in path.read_bytes()
     ]
-
-
-def test_tools_of_assistants_refuse_other_sites(server, tmp_path):
-    pytest.importorskip("mcp")
-    (tmp_path / "files").mkdir()
-    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}}  # fmt: skip
-    accepted = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    call = ("POST", "/gradio_api/mcp/", accepted, json.dumps(begin).encode())
-    with serving(tmp_path, f"--mcp={tmp_path / 'files'}") as url:
-        assert ask(url, call) == (200, "")
-        for path in ("/gradio_api/mcp/", "/gradio_api/mcp/sse", "/gradio_api/mcp/schema"):
-            method = "POST" if path.endswith("/mcp/") else "GET"
-            for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
-                assert ask(url, (method, path, accepted, call[-1]), **headers)[0] in (403, 421), (path, headers)

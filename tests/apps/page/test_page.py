@@ -479,19 +479,6 @@ def test_own_texts_survive_a_reload_and_can_be_undone_and_cleared(open_page, tmp
     page.locator("#example").wait_for()
 
 
-def test_visitors_are_distinguished_by_their_address(open_page, server_folder):
-    def visitors():
-        return {path.read_text() for path in (server_folder / "home").rglob("visitor")}
-
-    for forwarded, expected in (({}, "127.0.0.1"), ({"X-Forwarded-For": "2001:db8::7"}, "2001:db8::/64")):
-        page = open_page(extra_http_headers=forwarded)
-        page.locator("#example").wait_for()
-        page.get_by_label("Or lines without").fill("A star.")
-        click(page, "Add these lines")
-        status(page, "1 text")
-        assert expected in visitors()
-
-
 @pytest.mark.slow
 def test_a_telephone_shows_labels_all_findings_and_no_keys(open_page, tmp_path):
     page = open_page(390, has_touch=True, is_mobile=True)

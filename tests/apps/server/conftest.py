@@ -56,7 +56,7 @@ def shared_server(fitted_folder, tmp_path_factory):
     folder = shutil.copytree(fitted_folder, home / "subjects")
     other = shutil.copytree(fitted_folder, home / "other")
     limits = ("--max_megabytes", "0.5", "--max_body_seconds", "2", "--max_texts", "100", "--max_characters", "20000")
-    server = ServerProcess(str(folder), f"second={other}", *limits, "--drift_seconds", "0", log=home / "log")
+    server = ServerProcess(str(folder), f"second={other}", *limits, log=home / "log")
     server.wait_until_ready()
     yield server
     server.stop()

@@ -5,10 +5,9 @@ import asyncio
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from docsplit_hf.apps.server.body_limits import limited_body
+from docsplit_hf.apps.server.body_limits import limited_body, wait_while_connected
 from docsplit_hf.apps.server.errors import Refused
 from docsplit_hf.apps.server.settings import ServerLimits
-from docsplit_hf.apps.server.streams import wait_while_connected
 
 from ...event_loops import run_elsewhere
 

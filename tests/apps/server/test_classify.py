@@ -1,6 +1,5 @@
 """Answers over HTTP equal those of the pipeline, whatever was read together."""
 
-import http.client
 import json
 from concurrent.futures import ThreadPoolExecutor
 
@@ -74,9 +73,6 @@ def test_answers_do_not_depend_on_what_is_read_together(shared_server, loaded):
                 assert status == 200
                 assert answer["model"] == requests[number][2]
                 assert_equal(answer["answers"], expected[number])
-    _, metrics, _ = shared_server.send_raw("GET", "/metrics")
-    together = next(line for line in metrics.decode().splitlines() if line.startswith("docsplit_batch_jobs "))
-    assert float(together.split()[1]) > 1  # otherwise nothing was tested
 
 
 def test_many_texts_are_sliced(shared_server, loaded):
@@ -89,36 +85,6 @@ def test_pairs_of_texts(shared_server, loaded):
     pair = {"text": "The river feeds the valley.", "text_pair": "The engine moves."}
     _, answer = shared_server.send("POST", "/v1/classify", {"texts": [pair, "The garden warms the crowd."]})
     assert_equal(answer["answers"], loaded([pair, {"text": "The garden warms the crowd."}]))
-
-
-def test_stream_of_lines(shared_server, loaded):
-    """Lines arrive in pieces, and the first answers come before the last line is sent."""
-    texts = [make_text(number, sentences=2) for number in range(70)]
-    lines = [json.dumps({"text": text, "id": number}).encode() + b"\n" for number, text in enumerate(texts)]
-    connection = http.client.HTTPConnection("127.0.0.1", shared_server.port, timeout=60)
-    connection.putrequest("POST", "/v1/classify?top_k=1&return_novelty=true")
-    connection.putheader("Content-Type", "application/x-ndjson")
-    connection.putheader("Transfer-Encoding", "chunked")
-    connection.endheaders()
-    content = b"".join(lines)
-    for start in range(0, len(content), 1000):
-        part = content[start : start + 1000]
-        connection.send(b"%x\r\n%s\r\n" % (len(part), part))
-    connection.send(b"0\r\n\r\n")
-    answers = [json.loads(line) for line in connection.getresponse().read().splitlines()]
-    connection.close()
-    assert [answer["id"] for answer in answers] == list(range(70))
-    assert len({answer["version"] for answer in answers}) == 1
-    assert_equal([answer["answer"] for answer in answers], loaded(texts, top_k=1, return_novelty=True))
-
-
-def test_a_bad_line_stops_no_other(shared_server):
-    lines = b'{"text": "The river."}\n{"txt": 1}\n\xff\n{"text": "The engine."}\n'
-    _, content, _ = shared_server.send_raw("POST", "/v1/classify", lines, Content_Type="application/x-ndjson")
-    answers = [json.loads(line) for line in content.splitlines()]
-    assert ["answer" in answer for answer in answers] == [True, False, False, True]
-    assert "txt: no such field" in answers[1]["error"]["message"]
-    assert answers[2]["error"]["message"] == "Line 3 is not UTF-8."
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from docsplit_hf.apps.server.schemas import DecisionQuestion, SystemOneQuestion
 
 LABELS = Labels(("billing", "tech", "tech support", "true", "C++"), multi_label=False, reject_label="other")
 SCORES = {"billing": 0.5, "tech": 0.3, "tech support": 0.1, "true": 0.06, "C++": 0.04}
-ACCEPTED = LabelScores(SCORES, is_rejected=False, novelty=0.2, reason=None)
-REJECTED = LabelScores(SCORES, is_rejected=True, novelty=0.9, reason="no content")
+ACCEPTED = LabelScores(SCORES, is_rejected=False, reason=None)
+REJECTED = LabelScores(SCORES, is_rejected=True, reason="no content")
 
 
 def ask(kind="choice", **fields):
@@ -55,10 +55,6 @@ def test_a_rejected_text_is_answered_in_the_ways_of_the_protocols():
     assert sum(null["probabilities"].values()) == pytest.approx(1)
     option = system_one_answer(choice("tech", "other", "billing"), REJECTED)
     assert (option["choice"], option["probabilities"]["other"]) == ("other", 1)
-    own = system_one_answer(choice("tech", "none", "billing", abstain_option="none"), REJECTED)
-    assert own["choice"] == "none"
-    avrik = system_one_answer(choice("tech", "billing", abstain_option=True), REJECTED)
-    assert (avrik["choice"], avrik["abstain"], avrik["unknown_probability"]) == ("billing", True, 0.9)
     given = DecisionQuestion(type="choice", name="n", choices=[{"value": "tech"}, {"value": True}])
     question = openai_question(0, given, LABELS)
     assert openai_answer(given, question, REJECTED) == {"type": "refusal", "name": "n"}

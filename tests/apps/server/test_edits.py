@@ -9,6 +9,7 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.apps.server.states import version_on_disk
 
 from .full_disk import filled, small_disk
 from .processes import ServerProcess
@@ -39,8 +40,6 @@ def test_an_edit_is_answered_by_its_new_version_and_is_on_the_disk(start, folder
     status, fitted = server.edit("/v1/fit", {})
     assert status == 200
     assert "ensemble" in fitted["report"]
-    assert server.edit("/v1/suggest?n=2")[1]["version"] == fitted["version"]
-    assert server.edit("/v1/audit")[1]["audit"]["examples"] == 36
 
 
 def test_a_refused_edit_changes_nothing(start, folder):
@@ -83,32 +82,30 @@ def test_the_log_says_who_when_and_what(start, folder, tmp_path):
     server = start(str(folder), "--edit_token_file", str(tokens), DOCSPLIT_SERVE_EDIT_TOKEN="")
     status, _ = server.send("POST", "/v1/examples", {"add": [NEW]}, Authorization="Bearer fedcba9876543210")
     assert status == 200
-    begun, done = map(json.loads, (folder / "edits.jsonl").read_text().splitlines())
-    assert begun["who"] == "ben"
-    assert begun["when"] < done["when"]
-    assert begun["content"]["added"] == [{**NEW, "text_pair": None}]
+    [edit] = map(json.loads, (folder / "edits.jsonl").read_text().splitlines())
+    assert (edit["who"], edit["answer"]["ids"]) == ("ben", ["new"])
+    assert edit["content"]["added"] == [{**NEW, "text_pair": None}]
     assert stat.S_IMODE((folder / "edits.jsonl").stat().st_mode) == 0o600
 
 
-def test_an_interrupted_edit_is_finished_at_the_start(start, folder):
-    """An edit that was logged, and neither saved nor acknowledged."""
+def test_an_edit_that_a_kill_left_unmade_is_made_when_it_is_sent_again(start, folder):
     server = start(str(folder))
     server.edit("/v1/examples", {"add": [NEW]}, key="whole")
     server.kill()
     log = folder / "edits.jsonl"
-    begun = json.loads(log.read_text().splitlines()[0])
-    begun |= {"number": 2, "key": "cut", "request": "abc"}
-    begun["content"]["added"][0] |= {"id": "second", "text": "The harbour opens the market."}
-    begun["content"]["removed"] = ["0", "gone before"]
-    with log.open("a") as file:
-        file.write(json.dumps(begun) + "\n" + '{"step": "beg')  # and a line that a crash cut off
+    made = log.read_text()
+    begun = json.loads(made) | {"key": "cut", "version": version_on_disk(folder)}
+    log.write_text(made + json.dumps(begun) + "\n")  # it was logged, and not saved
     server = start(str(folder))
-    ids = ids_in(folder)
-    assert (ids.count("new"), ids.count("second"), ids.count("0")) == (1, 1, 0)
+    assert log.read_text() == made
+    other = {"text": "The harbour opens the market.", "label": "river", "id": "second"}
+    assert "repeated" not in server.edit("/v1/examples", {"add": [other]}, key="cut")[1]
+    assert (ids_in(folder).count("new"), ids_in(folder).count("second")) == (1, 1)
     server.kill()
-    start(str(folder))  # nothing is left to do, and nothing is done again
-    assert ids_in(folder) == ids
-    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == ["begun", "done"] * 2
+    with log.open("a") as file:
+        file.write('{"who": "an')  # and a line that a crash cut off
+    start(str(folder))
+    assert len(log.read_text().splitlines()) == 2
 
 
 def test_a_second_server_takes_no_edits(start, folder):
@@ -119,7 +116,7 @@ def test_a_second_server_takes_no_edits(start, folder):
 
 
 def test_a_replaced_folder_is_loaded(start, folder):
-    server = start(str(folder), "--reload_seconds", "0.2")
+    server = start(str(folder))
     other = pipeline("docsplit-knn", model=str(folder), device="cpu")
     other.add_examples(["The stadium opens the goal."], ["stadium"])
     other.save_pretrained(folder)

@@ -6,8 +6,6 @@ import shutil
 import pytest
 
 from docsplit_hf.apps.server.batching import Batcher
-from docsplit_hf.apps.server.metrics import RecentTexts
-from docsplit_hf.apps.server.served_folders import ServedFolder
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.apps.server.states import Encoders, ExportedState, PipelineState
 from docsplit_hf.classifier.call_options import checked_options
@@ -75,12 +73,6 @@ def test_requests_are_read_together_and_long_ones_in_turns(exported, loaded):
     assert [result.token_count for [result] in found] == [
         sum(len(chunk.input_ids) for chunk in loaded.embedder.chunks([text], [None])) for text in texts
     ]
-
-
-def test_an_exported_classifier_measures_no_drift(exported):
-    recent = RecentTexts()
-    recent.add([make_text(number, sentences=2) for number in range(40)], [None] * 40)
-    recent.measure(ServedFolder("subjects", exported, Encoders(exported=True)), None, 0.1)  # no metrics are set
 
 
 def test_the_command_answers_as_the_pipeline(exported, loaded, home, start):

@@ -18,7 +18,7 @@ LONG = " ".join([make_text(1, sentences=20)] * 20)
 def server_of_long_texts(start, folder):
     """A server that takes long texts and reads them in many turns."""
     limits = ("--max_tokens", "1000000", "--max_seconds", "600")
-    return start(str(folder), *limits, "--batch_tokens", "256", "--drift_seconds", "0")
+    return start(str(folder), *limits, "--batch_tokens", "256")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ import pytest
 
 from docsplit_hf.apps.server.bodies import call_options_of, parsed_json
 from docsplit_hf.apps.server.errors import Refused
-from docsplit_hf.apps.server.schemas import ClassifyLine, ClassifyRequest, ExamplesRequest
+from docsplit_hf.apps.server.schemas import ClassifyRequest, ExamplesRequest, ExampleToAdd
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.fitting.rejection import RejectionLimits
 
@@ -57,7 +57,7 @@ def test_numbers_that_are_no_fraction_are_refused_in_our_words(name, number):
 @pytest.mark.parametrize(
     ("model", "body", "field", "sentence"),
     [
-        (ClassifyLine, {"txt": "x"}, "txt", "txt: no such field. The fields are text, text_pair, id."),
+        (ExampleToAdd, {"txt": "x"}, "txt", "txt: no such field. The fields are text, text_pair, label, id."),
         (
             ClassifyRequest,
             {"texts": ["a", {"txt": "x"}]},
@@ -72,8 +72,8 @@ def test_numbers_that_are_no_fraction_are_refused_in_our_words(name, number):
         ),
         (ClassifyRequest, {"texts": [3]}, "texts.0", "texts.0 should be a valid string, not 3."),
         (ClassifyRequest, {"text": "a", "top_k": float("nan")}, "top_k", "top_k should be a valid integer, not nan."),
-        (ClassifyLine, {"id": 3}, "text", "text is missing."),
-        (ClassifyLine, [], None, "The body should be an object."),
+        (ExampleToAdd, {"label": "a"}, "text", "text is missing."),
+        (ExampleToAdd, [], None, "The body should be an object."),
     ],
     ids=str,
 )

@@ -2,7 +2,6 @@
 
 import json
 
-import avrik_sdk
 import numpy as np
 import openai
 import pytest
@@ -41,31 +40,6 @@ def test_systemone_client_is_told_why_a_question_is_refused(shared_server):
         assert refused.value.status == 422
         with pytest.raises(systemone.SystemOneError, match="'rivers' is no label .* Did you mean 'river'"):
             client.system_one(TEXT, {"kind": systemone.Choice("?", {"rivers": None, "engine": None})})
-
-
-def test_avrik_sdk(shared_server, probabilities):
-    with avrik_sdk.Client(shared_server.address) as client:
-        decision = client.decide(TEXT, {"kind": avrik_sdk.choice("Which kind?", OPTIONS)}, model="second")
-        assert decision["kind"].probabilities == pytest.approx(probabilities, abs=1e-6)
-        batch = client.decide_batch([TEXT, NO_CONTENT], [avrik_sdk.noul("Is it about an engine?")])
-        assert [result.id for result in batch.results] == ["0", "1"]
-        assert batch.results[0]["q1"].noul == pytest.approx(probabilities["engine"], abs=1e-6)
-        assert [model.name for model in client.models()] == ["subjects", "second"]
-        assert client.health().ok
-        with pytest.raises(avrik_sdk.AvrikError) as refused:
-            client.decide(TEXT, {"kind": avrik_sdk.choice("?", OPTIONS)}, model="elsewhere")
-    assert refused.value.code == "model_not_found"
-    assert refused.value.field == "model"
-
-
-def test_avrik_sdk_gets_an_abstention_in_its_own_way(shared_server):
-    question = avrik_sdk.choice("Which kind?", OPTIONS, abstain_option=True)
-    body = {"state": NO_CONTENT, "questions": {"kind": question}, "x_reject": 0.5}
-    _, answer = shared_server.send("POST", "/v1/systemone", body)
-    kind = avrik_sdk.models.Decision.model_validate(answer)["kind"]
-    assert kind.abstain
-    assert kind.choice in OPTIONS  # the best label is there all the same
-    assert 0 <= kind.unknown_probability <= 1
 
 
 def test_openai_decisions(shared_server, probabilities):
@@ -125,18 +99,11 @@ def test_typesafe_sdk(shared_server, probabilities):
             client.system_one(state=TEXT, questions={"x": typesafe_sdk.Noul(instructions="Is it urgent?")})
 
 
-def test_typesafe_sdk_takes_the_abstention_of_an_option_but_no_null(shared_server):
-    body = {"state": NO_CONTENT, "x_reject": 0.5}
+def test_typesafe_sdk_takes_no_null(shared_server):
     with typesafe_sdk.TypeSafeClient(api_key="unused", base_url=shared_server.address) as client:
         question = typesafe_sdk.Choice(instructions="Which kind?", criteria=OPTIONS)
         with pytest.raises(typesafe_sdk.TypeSafeAPIResponseValidationError, match="answers.kind.choice"):
             client.system_one(state=NO_CONTENT, questions={"kind": question}, extra_body={"x_reject": 0.5})
-    criteria = {**OPTIONS, "other": "none of them"}
-    question = {"type": "choice", "instructions": "?", "criteria": criteria, "abstain_option": "other"}
-    _, answer = shared_server.send("POST", "/v1/systemone", {**body, "questions": {"kind": question}})
-    kind = typesafe_sdk.ChoiceAnswer.model_validate(answer["answers"]["kind"])
-    assert kind.choice == "other"
-    assert kind.probabilities["other"] == 1
 
 
 @pytest.mark.parametrize("criteria", [OPTIONS, {"garden": None, "engine": "motors"}])
@@ -152,5 +119,4 @@ def test_answers_pass_the_validator_of_system_one(shared_server, criteria):
     lowered = {name.lower(): value for name, value in headers.items()}
     data, error, nonfinite = parse_json(content)
     found = validate_success(request, Response(status, lowered, content, 0.0, data, error, nonfinite))
-    # Avrik's client asks for the field audit, which TypeSafe's protocol does not have.
-    assert [(one.req, one.message) for one in found] == [("response.extensions", "unprefixed top-level field(s) audit")]
+    assert found == []

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import pipeline
 
-from docsplit_hf.apps.server.edit_log import EditContent, EditLog, LoggedExample
+from docsplit_hf.apps.server.edit_log import EditContent, EditLog, EditRequest, LoggedExample
 from docsplit_hf.classifier.exported_classifier import load_snapshot
 from docsplit_hf.reading.example_texts import load_example_texts
 from docsplit_hf.storage.forgetting import EDIT_LOG
@@ -67,26 +67,23 @@ def test_removed_texts_are_nowhere_after_the_next_save(pipe, tmp_path):
         pipe.remove_examples(files="x")
 
 
-def test_the_log_of_edits_forgets_finished_edits_alone(pipe, tmp_path):
+def test_the_log_of_edits_forgets_what_is_removed(pipe, tmp_path):
     folder = tmp_path / "model"
     pipe.save_pretrained(folder)
-    log = EditLog(folder)
+    log = EditLog(folder, "1")
     secret = LoggedExample("secret", f'{TEXT} "ü" 🙂', None, "sport")
     kept = LoggedExample("0", "kept", None, "sport")
-    done = log.begin("key", "digest", "me", EditContent("examples", added=(secret, kept)))
-    log.finish(done, {"ids": ["secret", "0"]})
-    pending = LoggedExample("later", "A text that is not saved yet.", None, "sport")
-    log.begin(None, "digest", "me", EditContent("examples", added=(pending,)))
+    request = EditRequest("me", "key", "digest")
+    log.begin(request, "1", EditContent("examples", added=(secret, kept)), {"ids": ["secret", "0"]})
     size = (folder / EDIT_LOG).stat().st_size
     pipe.remove_examples(["secret"], files=[tmp_path / "frandelbrook.docx"])
     pipe.remove_documents(["d-one", "d-two"])
     pipe.save_pretrained(folder)
     assert traces(folder) == [] and (folder / EDIT_LOG).stat().st_size == size
-    log.finish(log.unfinished[0], {"ids": ["later"]})
     log.close()
-    lines = [json.loads(line) for line in (folder / EDIT_LOG).read_text().splitlines()]
-    added = [example for line in lines if line["step"] == "begun" for example in line["content"]["added"]]
-    assert set(added[0]["text"]) == {"x"} and [one["text"] for one in added[1:]] == ["kept", pending.text]
-    reopened = EditLog(folder)
-    assert reopened.finished("key") == ("digest", {"ids": ["secret", "0"]})
+    [edit] = [json.loads(line) for line in (folder / EDIT_LOG).read_text().splitlines()]
+    forgotten, left = edit["content"]["added"]
+    assert set(forgotten["text"]) == {"x"} and left["text"] == "kept"
+    reopened = EditLog(folder, "2")
+    assert reopened.answer_to("key") == ("digest", {"ids": ["secret", "0"]})
     reopened.close()

@@ -1,11 +1,9 @@
-"""``/v1/classify``: answers as the pipeline gives them, of batches, files and streams."""
+"""``/v1/classify``: answers as the pipeline gives them, of texts and of files."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
-from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request
@@ -17,16 +15,13 @@ from ....reading.files.failures import FailedFile, UnreadableFile
 from ..batching import ReadTexts
 from ..bodies import call_options_of, parsed, parsed_json
 from ..body_limits import limited_body
-from ..errors import Refused, unprocessable
-from ..schemas import AnswerOptions, ClassifyLine, ClassifyRequest
+from ..errors import unprocessable
+from ..schemas import AnswerOptions, ClassifyRequest
 from ..server import Server
-from ..streams import DuplexResponse, check_line, lines_of, wait_while_connected
 from ..uploads import UPLOADED, FileOfText, text_of_upload, upload_of
 from .documented import documented
 
 CLASSIFY = "/v1/classify"
-STREAMED = "application/x-ndjson"
-STREAM_AHEAD = 64  # lines that are read while earlier ones are computed
 
 
 def add_classify(app: FastAPI, server: Server) -> None:
@@ -35,10 +30,7 @@ def add_classify(app: FastAPI, server: Server) -> None:
 
     @app.post(CLASSIFY, tags=["answers"], dependencies=for_readers, openapi_extra=documented(ClassifyRequest))
     async def classify(request: Request) -> Response:
-        """Classify texts. As application/x-ndjson, lines of {"text": ...} are answered while they arrive; options are \
-then in the query. As multipart/form-data, files are read; one that cannot be read gets the reason as its answer."""
-        if request.headers.get("content-type", "").startswith(STREAMED):
-            return await _classify_stream(request, server)
+        """Classify texts; or files, as multipart/form-data: one that cannot be read gets the reason as its answer."""
         if request.headers.get("content-type", "").startswith(UPLOADED):
             return await _classify_files(request, server)
         body = await parsed(request, ClassifyRequest, server)
@@ -97,44 +89,8 @@ async def _classify_files(request: Request, server: Server) -> Response:
     return JSONResponse(content)
 
 
-async def _classify_stream(request: Request, server: Server) -> Response:
-    """Answer lines of JSON by lines of JSON, in their order."""
-    query = dict(request.query_params)
-    name = query.pop("model", None)
-    options = call_options_of(parsed_json(json.dumps(_typed(query)).encode(), AnswerOptions), server)
-    classifier = server.classifier(name)
-    state = classifier.state  # of all answers of a stream
-
-    async def answer(line: bytes, number: int) -> dict[str, Any]:
-        check_line(line, number)
-        given = parsed_json(line, ClassifyLine)
-        _, results = await server.read(classifier, [given.text], [given.text_pair], options, state)
-        content: dict[str, Any] = {"version": state.version, "answer": _answers(results)[0]}
-        return content if given.id is None else {"id": given.id, **content}
-
-    async def lines() -> AsyncIterator[bytes]:
-        running: deque[asyncio.Task[dict[str, Any]]] = deque()
-        try:
-            number = 0
-            async for line in lines_of(request, server.settings.limits):
-                number += 1
-                running.append(asyncio.create_task(answer(line, number)))
-                while running and (len(running) > STREAM_AHEAD or running[0].done()):
-                    yield await _line_of(running.popleft())
-            while running:
-                await wait_while_connected(request, running[0])
-                yield await _line_of(running.popleft())
-        except Refused as refused:  # the head of the response is sent already
-            yield _json_line(refused.body())
-        finally:
-            for task in running:
-                task.cancel()
-
-    return DuplexResponse(lines(), media_type=STREAMED)
-
-
 def _typed(query: dict[str, str]) -> dict[str, Any]:
-    """Values of a query as JSON: numbers, true and false; other values are text."""
+    """Values of a form as JSON: numbers, true and false; other values are text."""
     typed: dict[str, Any] = {}
     for name, value in query.items():
         try:
@@ -142,15 +98,3 @@ def _typed(query: dict[str, str]) -> dict[str, Any]:
         except ValueError:
             typed[name] = value
     return typed
-
-
-async def _line_of(task: asyncio.Task[dict[str, Any]]) -> bytes:
-    """The answer to a line, or its error."""
-    try:
-        return _json_line(await task)
-    except Refused as refused:
-        return _json_line(refused.body())
-
-
-def _json_line(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, ensure_ascii=False).encode() + b"\n"

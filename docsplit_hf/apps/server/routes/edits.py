@@ -1,11 +1,9 @@
-"""``/v1/examples``, ``/v1/fit``, ``/v1/suggest`` and ``/v1/audit``, for editors."""
+"""``/v1/examples`` and ``/v1/fit``, for editors."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request
@@ -13,11 +11,9 @@ from starlette.responses import JSONResponse, Response
 
 from ....content_hash import sha256_of_json
 from ..bodies import parsed
-from ..edit_log import EditContent, LoggedExample
-from ..editing import EditRequest
+from ..edit_log import EditContent, EditRequest, LoggedExample
 from ..errors import BAD_REQUEST, UNAVAILABLE, Refused, unprocessable
 from ..schemas import ExamplesRequest, FitRequest
-from ..served_folders import ServedFolder
 from ..server import Server
 from .documented import documented
 
@@ -64,29 +60,6 @@ changes nothing and gets the same answer."""
         """Fit the experts on the present examples; until it is done, the old ones answer."""
         body = await parsed(request, FitRequest, server)
         return await edit(request, body, EditContent("fit"), body.class_proportions)
-
-    @app.get("/v1/suggest", tags=["edits"], dependencies=for_editors)
-    async def suggest(model: str | None = None, n: int = 10) -> Response:
-        """The documents whose labels would help most."""
-        classifier = server.classifier(model)
-        if not 1 <= n <= server.settings.limits.texts:
-            raise unprocessable(f"n must be from 1 to {server.settings.limits.texts}.", "n")
-        return await inspect(classifier, lambda pipe: {"suggestions": pipe.suggest(n, again=True)})
-
-    @app.get("/v1/audit", tags=["edits"], dependencies=for_editors)
-    async def audit(model: str | None = None) -> Response:
-        """Labels that look wrong, near-duplicates and outliers among the examples."""
-        classifier = server.classifier(model)
-        return await inspect(classifier, lambda pipe: {"audit": asdict(pipe.audit(show_progress=False))})
-
-    async def inspect(classifier: ServedFolder, look: Callable[[Any], dict[str, Any]]) -> Response:
-        """Look at one state of a classifier, after the edits under way."""
-        editor = server.editors[classifier.name]
-        try:
-            version, found = await asyncio.wrap_future(editor.run(editor.inspect, look))
-        except (ValueError, TypeError) as error:
-            raise unprocessable(classifier.without_paths(str(error))) from error
-        return JSONResponse({"model": classifier.name, "version": version, **found})
 
 
 def _changes(body: ExamplesRequest, server: Server) -> EditContent:

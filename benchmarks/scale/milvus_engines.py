@@ -3,11 +3,10 @@
     python -m benchmarks.scale.milvus_engines /data/milvus --records docs/results/milvus/engines.jsonl
 
 It starts the server of the package milvus with that folder. 50,000 rows go into each engine, with adds, removals and
-relabeling: rows per second, over all three. Then 500 queries, fewer with milvus-lite and with passages: the share of
-labels that agree with those of the engine in memory, the share of equal neighbors among the nearest 64, and the seconds
-of a single query. Then the same after the server was killed and started again, from indexed segments; and with
-documents of three passages. Keys are synthetic: 200 labels of ten topics each, and noise. It prints a table, and
-appends a record of each line.
+relabeling: rows per second, over all three. Then 500 queries, fewer with milvus-lite: the share of labels that agree
+with those of the engine in memory, the share of equal neighbors among the nearest 64, and the seconds of a single
+query. Then the same after the server was killed and started again, from indexed segments. Keys are synthetic: 200
+labels of ten topics each, and noise. It prints a table, and appends a record of each line.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ import numpy as np
 from benchmarks.scale.datastore_index import machine
 from benchmarks.scale.milvus_kills import patient, start_server
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.fitting.interpolation import knn_probabilities
 from docsplit_hf.training.markdown import table
 
@@ -41,10 +39,9 @@ AFTER_KILL = "after a kill, indexed"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of the data of the server and of milvus-lite")
-    parser.add_argument("--rows", type=int, default=50_000, help="in all, of passages too (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=50_000, help="(default: %(default)s)")
     parser.add_argument("--queries", type=int, default=500, help="(default: %(default)s)")
     parser.add_argument("--dimension", type=int, default=384, help="of the keys (default: %(default)s)")
-    parser.add_argument("--passages", type=int, nargs="*", default=[1, 3], help="of a document (default: 1 and 3)")
     parser.add_argument("--engines", nargs="+", help="beside memory, such as 'server, FLAT' (default: all)")
     parser.add_argument("--records", type=Path, default=Path("milvus_engines.jsonl"), help="(default: %(default)s)")
     options = parser.parse_args()
@@ -55,32 +52,29 @@ def main() -> None:
     made = []
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         server = start_server(folder)
-        for passages in options.passages:
-            for record in compare(options, server, f"{folder}/lite{passages}.db", passages):
-                made.append(record)
-                print(record, flush=True)
-                with records.open("a", encoding="utf-8") as file:
-                    about = {"machine": machine(), "load": os.getloadavg()[0], "dimension": options.dimension}
-                    file.write(json.dumps(about | record) + "\n")
+        for record in compare(options, server, f"{folder}/lite.db"):
+            made.append(record)
+            print(record, flush=True)
+            with records.open("a", encoding="utf-8") as file:
+                about = {"machine": machine(), "load": os.getloadavg()[0], "dimension": options.dimension}
+                file.write(json.dumps(about | record) + "\n")
         server.stop()
     print(table(tuple(made[0]), [tuple(map(str, record.values())) for record in made]))
 
 
-def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> Iterator[dict[str, Any]]:
-    """The records with rows of one key, or with documents of ``each`` passages."""
+def compare(options: argparse.Namespace, server: Any, lite: str) -> Iterator[dict[str, Any]]:
+    """The records of all engines."""
     rng = np.random.default_rng(0)
-    count = options.rows // each
-    made = count + count // 4  # a fifth is removed
+    made = options.rows + options.rows // 4  # a fifth is removed
     centers = rng.standard_normal((TOPICS, options.dimension)).astype(np.float32)
     keys, labels = make_rows(rng, centers, made)
     queries, _ = make_rows(rng, centers, options.queries)
     ids = [f"row-{i}" for i in range(made)]
-    passages = [make_passages(rng, key, each) for key in keys] if each > 1 else []
     address = f"http://127.0.0.1:{server.listen_port}"
     label_names = [f"label {i}" for i in range(LABELS)]
     remote = {"milvus-lite, FLAT": (lite, "engines", "FLAT")}  # address, collection and index
     for index in ("FLAT", "HNSW", "AUTOINDEX"):
-        remote[f"server, {index}"] = (address, f"{index}{each}", index)
+        remote[f"server, {index}"] = (address, index, index)
     engines: dict[str, Any] = {"memory": KNNDatastore.empty(options.dimension, label_names)}
     for name, (place, collection, index) in remote.items():
         if options.engines is None or name in options.engines:
@@ -96,31 +90,29 @@ def compare(options: argparse.Namespace, server: Any, lite: str, each: int) -> I
     for engine, datastore in engines.items():
         start = time.perf_counter()
         for part in np.array_split(np.arange(made), 4):
-            given = join([passages[i] for i in part]) if passages else None
-            datastore.add(keys[part], labels[part], ids=[ids[i] for i in part], passages=given)
+            datastore.add(keys[part], labels[part], ids=[ids[i] for i in part])
             datastore.remove([ids[i] for i in part[::5]])
             datastore.relabel({ids[i]: 0 for i in part[1::100]})
-        rates[engine] = round(made * each / (time.perf_counter() - start))
+        rates[engine] = round(made / (time.perf_counter() - start))
     for when in ("after adds and removes", AFTER_KILL):
         if when == AFTER_KILL:
             engines = {name: datastore for name, datastore in engines.items() if "lite" not in name}
             restart(server, address, engines)
         wanted = None  # the neighbors in memory, which comes first
         for engine, datastore in engines.items():
-            few = queries[: len(queries) // each // (5 * each if "lite" in engine else 1)]
+            few = queries[: len(queries) // (5 if "lite" in engine else 1)]
             found = []
             seconds = []
             for query in few:
-                asked = make_passages(np.random.default_rng(1), query, each) if each > 1 else None
                 start = time.perf_counter()
-                found.append(datastore.search(query[None], K, asked))
+                found.append(datastore.search(query[None], K))
                 seconds.append(time.perf_counter() - start)
             if wanted is None:
                 wanted = found
             yield {
                 "engine": engine,
                 "documents": len(datastore),
-                "passages": each,
+                "passages": 1,
                 "queries": len(few),
                 "when": when,
                 "rows per second in": rates[engine],
@@ -175,23 +167,6 @@ def make_rows(rng: np.random.Generator, centers: np.ndarray, count: int) -> tupl
     topics = rng.integers(0, TOPICS, count)
     noise = rng.standard_normal((count, centers.shape[1])).astype(np.float32)
     return centers[topics] + 2 * noise, topics % LABELS
-
-
-def make_passages(rng: np.random.Generator, keys: np.ndarray, each: int) -> Passages:
-    """Passages around each key, ``(D,)`` or ``(N, D)``."""
-    keys = np.atleast_2d(keys)
-    near = np.repeat(keys, each, axis=0)
-    near = near + rng.standard_normal(near.shape).astype(np.float32)
-    return Passages(near, np.full(len(keys), each), np.zeros((len(near), 2), np.int64))
-
-
-def join(passages: list[Passages]) -> Passages:
-    """The passages of all rows in one object."""
-    return Passages(
-        embeddings=np.concatenate([row.embeddings for row in passages]),
-        counts=np.concatenate([row.counts for row in passages]),
-        spans=np.concatenate([row.spans for row in passages]),
-    )
 
 
 if __name__ == "__main__":

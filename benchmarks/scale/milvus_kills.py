@@ -2,8 +2,8 @@
 
     python -m benchmarks.scale.milvus_kills /data/milvus --records docs/results/milvus/kills.jsonl
 
-It starts the server of the package milvus with that folder. An operation adds 300 documents of one to three passages,
-some with texts that are stored in several rows, or merges another datastore, removes documents, or searches. At a
+It starts the server of the package milvus with that folder. An operation adds 300 documents,
+some with long texts, or merges another datastore, removes documents, or searches. At a
 random moment the server, or the process of the client, gets SIGKILL and is started again; the operation is repeated
 until it succeeds, as its error messages advise. Then a new connection must find the same rows, each once, and give the
 same answers as a datastore in memory that did the same operations undisturbed. One record for each kill.
@@ -27,7 +27,6 @@ import numpy as np
 
 from benchmarks.scale.datastore_index import machine
 from docsplit_hf import KNNDatastore, connect_datastore
-from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.row_table import ids_among
 from docsplit_hf.connectors.milvus.collection import RemoteDatastoreError
 
@@ -179,16 +178,12 @@ def operate(datastore: Any, number: int) -> None:
         ids = [f"{before}-{i}" for before in (number - 2, number - 3) for i in range(ROWS) if i % 3]
         datastore.remove(ids_among(ids, datastore.view().get(ids=ids).rows))
         return
-    counts = rng.integers(1, 4, ROWS)
-    near = np.repeat(keys, counts, axis=0)
-    near[np.repeat(counts > 1, counts)] += 1
     target = KNNDatastore.empty(DIMENSION, LABELS) if kind == "merge" else datastore
     target.add(
         keys=keys,
         labels=[LABELS[i] for i in rng.integers(0, 3, ROWS)],
         texts=[f"text {number}-{i} " * (1 if i % 50 else 10_000) for i in range(ROWS)],
         ids=[f"{number}-{i}" for i in range(ROWS)],
-        passages=Passages(near, counts, np.zeros((len(near), 2), np.int64)),
     )
     if kind == "merge":
         datastore.merge(target)
@@ -203,8 +198,7 @@ def compare(local: KNNDatastore, remote: Any) -> dict[str, int]:
     place = {row_id: i for i, row_id in enumerate(found_ids)}
     own = [place[row_id] for row_id in wanted_ids if row_id in place]
     if len(own) == len(wanted_ids):
-        rows = sum(remote._collection.count(partition) for partition in ("examples", "documents", "rest"))
-        doubled = rows - expected_rows(wanted)
+        doubled = sum(remote._collection.count(partition) for partition in ("examples", "documents")) - len(wanted_ids)
         is_wrong = not same(wanted, found.take(np.array(own)))
     else:
         doubled = len(found_ids) - len(own)
@@ -218,25 +212,16 @@ def compare(local: KNNDatastore, remote: Any) -> dict[str, int]:
     }
 
 
-def expected_rows(wanted: Any) -> int:
-    """The rows of a collection: one per passage, and more for long texts, at least one with several passages."""
-    rows = int(wanted.counts.sum())
-    for text, count in zip(wanted.rows["text"].to_pylist(), wanted.counts, strict=True):
-        rows += max(len(json.dumps([text, None])) // 65_535, int(count > 1))
-    return rows
-
-
 def labels_of(state: Any) -> list[str]:
     return [state.label_names[label] for label in state.labels]
 
 
 def same(wanted: Any, found: Any) -> bool:
-    """Whether rows in the same order have equal labels, texts, keys and passages."""
+    """Whether rows in the same order have equal labels, texts and keys."""
     return (
         labels_of(wanted) == labels_of(found)
         and wanted.rows["text"].to_pylist() == found.rows["text"].to_pylist()
         and np.array_equal(wanted.keys, found.keys)
-        and np.array_equal(wanted.passages.embeddings, found.passages.embeddings)
     )
 
 

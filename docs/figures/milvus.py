@@ -24,27 +24,23 @@ ROWS = (
 
 def milvus() -> Figures:
     return {
-        "engines": engines(passages=1),
-        "engines, three passages": engines(passages=3),
+        "engines": engines(),
         "kills": kills(),
         "million": million_passages(),
         **of_a_million(),
         "fitted answers": fitted_answers(),
         **of_fitted_answers(),
-        "documents of three passages": found("memory", NOW, 3)["documents"],
-        "queries of three passages": found("server, FLAT", NOW, 3)["queries"],
-        "queries of three passages, milvus-lite": found("milvus-lite, FLAT", NOW, 3)["queries"],
-        "queries": found("server, FLAT", NOW, 1)["queries"],
-        "queries, milvus-lite": found("milvus-lite, FLAT", NOW, 1)["queries"],
+        "queries": found("server, FLAT", NOW)["queries"],
+        "queries, milvus-lite": found("milvus-lite, FLAT", NOW)["queries"],
     }
 
 
-def found(engine: str, when: str, passages: int) -> dict[str, Any]:
+def found(engine: str, when: str) -> dict[str, Any]:
     """Return the record of an engine."""
     [record] = [
         record
         for record in content("milvus/engines.jsonl")
-        if (record["engine"], record["when"], record["passages"]) == (engine, when, passages)
+        if (record["engine"], record["when"], record["passages"]) == (engine, when, 1)
     ]
     return record
 
@@ -54,10 +50,10 @@ def share(percent: float) -> str:
     return "100" if percent == 100 else f"{percent:.{1 if percent < 99.95 else 2}f}"
 
 
-def engines(passages: int) -> list[Row]:
+def engines() -> list[Row]:
     rows = []
     for name, engine, when in ROWS:
-        record = found(engine, when, passages)
+        record = found(engine, when)
         rate = f"{record['rows per second in']:,}" if when == NOW else "–"
         same = [share(record["same label, %"]), share(record["same of 64, %"])]
         rows.append((name, rate, *same, *(f"{record[quantile]:,.1f}" for quantile in QUANTILES)))

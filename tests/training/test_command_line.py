@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import sys
 import time
@@ -106,7 +105,6 @@ def test_standard_output_has_only_the_json(capsys, monkeypatch):
     assert json.loads(out) == {"argv": ["script", "--seed=1"], "folder": "output"} and err == "for people\n"
 
 
-@pytest.mark.skipif(shutil.which("tesseract") is not None, reason="tesseract would read the page.")
 def test_ocr_is_asked_of_each_reader_of_files(monkeypatch, tmp_path):
     monkeypatch.setenv("DOCSPLIT_OCR", "")
     write_pdf(tmp_path / "scan.pdf", [None, None])
@@ -117,10 +115,11 @@ def test_ocr_is_asked_of_each_reader_of_files(monkeypatch, tmp_path):
         return str(refused.value)
 
     assert "scanned, without text" in why()
-    monkeypatch.setattr("sys.argv", ["script", "--ocr", "deu", "--seed=1"])
+    monkeypatch.setattr("sys.argv", ["script", "--ocr", "rapidocr", "--seed=1"])
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
     run_script(lambda: print(sys.argv), "")
-    assert sys.argv == ["script", "--seed=1"] and FileOptions().ocr_language == "deu"
-    assert "tesseract is not on the PATH" in why()
+    assert sys.argv == ["script", "--seed=1"] and FileOptions().ocr == "rapidocr"
+    assert "scanned, without text" not in why()
 
 
 @pytest.mark.parametrize("said, typed", [

@@ -6,7 +6,6 @@ import importlib.util
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from string import digits
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ logger = logging.getLogger(__name__)
 # Partitions.
 EXAMPLES = "examples"
 DOCUMENTS = "documents"
-REST = "rest"
 DESCRIPTION = "about"
 
 VECTOR = "vector"  # field of the embedding
@@ -26,8 +24,7 @@ PK = "pk"  # field of the primary key
 MAX_FIELD_BYTES = 65_535  # limit of a VARCHAR field
 MAX_RESULTS = 16_384  # limit for one query of a search
 MAX_PRIMARY_KEY = 64  # characters
-REQUEST_BYTES = 16 * 2**20  # a request ends with the next document; a server accepts 64 MB
-MAX_OVERRUN = 3  # times REQUEST_BYTES: a longer request ends within a document
+REQUEST_BYTES = 16 * 2**20  # a server accepts 64 MB
 ROW_OVERHEAD = 500  # bytes of field names and numbers in a request, an estimate
 REQUEST_RESULTS = 2**18  # of all queries in a request
 FOLDER_QUERIES = 8  # per request: milvus-lite holds the differences of each query from all rows, float32 (Q, N, D)
@@ -40,9 +37,10 @@ HNSW_ROWS_PER_RESULT = 8  # rows that HNSW compares
 MAX_HNSW_ROWS = 2**15
 IVF_LISTS = 64  # lists that IVF searches
 MAX_UNFLUSHED_ROWS = 1_000  # milvus-lite searches unflushed rows slowly
-TEXTS = ("id", "content", "labels", "text")
-NUMBERS = ("row", "passage", "passages", "start", "end", "rest")
-FIELDS = [PK, *TEXTS, *NUMBERS, VECTOR]
+TEXT_FIELDS = tuple(f"text_{number}" for number in range(16))  # a text is divided among them
+STRINGS = ("id", "content", "labels", *TEXT_FIELDS)
+NUMBER = "row"  # field of the number by which rows are ordered
+FIELDS = [PK, *STRINGS, NUMBER, VECTOR]
 
 
 Row = dict[str, Any]  # values by the names of fields that were asked for; see ``rows.py``
@@ -89,30 +87,29 @@ class Collection:
 
         schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(PK, DataType.VARCHAR, is_primary=True, max_length=MAX_PRIMARY_KEY)
-        for name in TEXTS:
+        for name in STRINGS:
             schema.add_field(name, DataType.VARCHAR, max_length=MAX_FIELD_BYTES)
-        for name in NUMBERS:
-            schema.add_field(name, DataType.INT64)
+        schema.add_field(NUMBER, DataType.INT64)
         schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=dimension)
         indexes = MilvusClient.prepare_index_params()
         indexes.add_index(VECTOR, index_type=index, metric_type="L2", params=INDEX_PARAMETERS.get(index, {}))
         # Session: this client reads its own writes. Strong would make each search wait.
         self._ask("create_collection", "creating it", schema=schema, consistency_level="Session")
         self._ask("create_index", "creating it", index_params=indexes, sync=False)  # the collection is empty
-        for partition in (EXAMPLES, DOCUMENTS, REST, DESCRIPTION):
+        for partition in (EXAMPLES, DOCUMENTS, DESCRIPTION):
             self._ask("create_partition", "creating it", partition_name=partition)
         self._ask("load_collection", "loading it")
 
-    def count(self, partition: str, only: str = ALL_ROWS) -> int:
-        """Count the rows of a partition; ``only``: a filter of Milvus."""
+    def count(self, partition: str) -> int:
+        """Count the rows of a partition."""
         counted = self._ask(
-            "query", "counting its rows", filter=only, output_fields=["count(*)"], partition_names=[partition]
+            "query", "counting its rows", filter=ALL_ROWS, output_fields=["count(*)"], partition_names=[partition]
         )
         return int(counted[0]["count(*)"])
 
     def get(self, pks: Sequence[str], fields: Sequence[str]) -> list[Row]:
         """Fetch the rows with these primary keys that exist."""
-        size = REQUEST_ROWS if VECTOR in fields or "text" in fields else MAX_RESULTS
+        size = REQUEST_ROWS if VECTOR in fields or TEXT_FIELDS[0] in fields else MAX_RESULTS
         found = []
         for start in range(0, len(pks), size):
             part = list(pks[start : start + size])
@@ -136,26 +133,25 @@ class Collection:
             )
         return found
 
-    def rows(self, partition: str, fields: Sequence[str], only: str = ALL_ROWS) -> Iterator[Row]:
-        """Fetch all rows of a partition, ordered by primary key; ``only``: a filter of Milvus."""
-        for prefix in self._key_prefixes(partition, only):
+    def rows(self, partition: str, fields: Sequence[str]) -> Iterator[Row]:
+        """Fetch all rows of a partition, ordered by primary key."""
+        for prefix in self._key_prefixes(partition):
             found = self._ask(
                 "query",
                 "reading its rows",
-                filter=f'{only} and {PK} like "{prefix}%"',
+                filter=f'{ALL_ROWS} and {PK} like "{prefix}%"',
                 partition_names=[partition],
                 output_fields=[*fields],
             )
             yield from sorted(found, key=lambda row: row[PK])
 
-    def _key_prefixes(self, partition: str, only: str) -> list[str]:
+    def _key_prefixes(self, partition: str) -> list[str]:
         """Prefixes of primary keys that divide a partition into requests; a primary key is a letter and a hash."""
-        count = 0 if partition == DESCRIPTION else self.count(partition, only)
+        count = 0 if partition == DESCRIPTION else self.count(partition)
         digits = math.ceil(math.log(max(count / REQUEST_ROWS, 1), 16))
         if digits == 0:
             return [""]
-        letters = DOCUMENTS[0] + EXAMPLES[0] if partition == REST else partition[0]
-        return [f"{letter}{number:0{digits}x}" for letter in letters for number in range(16**digits)]
+        return [f"{partition[0]}{number:0{digits}x}" for number in range(16**digits)]
 
     def search(self, partition: str, vectors: np.ndarray, limit: int) -> Iterator[list[str]]:
         """Yield the primary keys of the nearest rows for each vector, float32 ``(Q, D)``, by squared L2 distance."""
@@ -176,14 +172,9 @@ class Collection:
             for hits in found:
                 yield [hit[PK] for hit in hits]
 
-    def write(self, partition: str, rows: Sequence[Row], documents: int = 0) -> None:
-        """Write rows, replacing those with equal primary keys; a document's rows stay in one request if possible.
-
-        ``documents``: their number, for error messages.
-        """
-        doing = "writing to it"
-        if documents:
-            doing = f"adding {documents:,} rows to it (it is safe to repeat: no row is added twice)"
+    def write(self, partition: str, rows: Sequence[Row]) -> None:
+        """Write rows, replacing those with equal primary keys."""
+        doing = f"writing {len(rows):,} rows to it (it is safe to repeat: no row is added twice)"
         for start, end in _requests(rows):
             self._ask("upsert", doing, data=list(rows[start:end]), partition_name=partition)
         self._flush_after(len(rows))
@@ -267,16 +258,14 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _requests(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows, one per request. A range ends with a document, unless that document is too large."""
+    """Yield ranges of rows, one per request."""
     start = 0
     size = 0
     for place, row in enumerate(rows):
-        begins_document = row[PK].rstrip(digits) != rows[place - 1][PK].rstrip(digits)
-        max_size = REQUEST_BYTES if begins_document else MAX_OVERRUN * REQUEST_BYTES
-        if place > start and size > max_size:
+        if size > REQUEST_BYTES:
             yield start, place
             start = place
             size = 0
-        size += row[VECTOR].nbytes + len(row["text"].encode()) + ROW_OVERHEAD
+        size += row[VECTOR].nbytes + sum(len(row[name].encode()) for name in TEXT_FIELDS) + ROW_OVERHEAD
     if start < len(rows):
         yield start, len(rows)

@@ -6,14 +6,13 @@ import logging
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ...arrays.changes import empty_snapshot
 from ...arrays.keys import as_matrix
-from .collection import EXAMPLES, Collection, check_installed
+from .collection import Collection, check_installed
 from .remote_datastore import RemoteDatastore
 from .rows import CollectionDescription, read_description, write_description, write_labels
 
@@ -96,13 +95,6 @@ def connect_datastore(
     if multi_label is not None and description.multi_label not in (None, multi_label):
         labels = "several labels" if description.multi_label else "one label"
         raise ValueError(f"The rows of {collection!r} have {labels} each: leave out multi_label={multi_label}.")
-    stored = description
-    if multi_label is not None and description.multi_label is None:
-        description = replace(description, multi_label=multi_label)
-    if description.probe is None and probe is not None and not collection.count(EXAMPLES):  # created without a probe
-        description = replace(description, probe=new.probe)
-    if description is not stored:
-        write_description(collection, description)
     return RemoteDatastore(collection, description)
 
 

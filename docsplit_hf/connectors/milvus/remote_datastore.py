@@ -22,16 +22,14 @@ from ...arrays.row_table import encode_known_labels, encode_labels, rename_label
 from ...arrays.snapshot import FittedState
 from ...content_hash import sha256_of_json
 from ...reading.labels import are_lists
-from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, Collection, Row
-from .remote_view import ONE_EACH, CollectionReader, RemoteDocuments, RemoteView, find_ids
+from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, Collection, Row
+from .remote_view import CollectionReader, RemoteDocuments, RemoteView, find_ids
 from .rows import (
-    KEY_FIELDS,
-    PREFIX_LENGTH,
     CollectionDescription,
-    all_primary_keys,
     label_names_of_rows,
     read_change_token,
     read_description,
+    refuse_passages,
     to_rows,
     to_snapshot,
     with_ids,
@@ -51,8 +49,8 @@ logger = logging.getLogger(__name__)
 BLOCK_ROWS = 10_000  # of another datastore, written at a time
 MAX_COPIED_BYTES = 2**31  # of keys
 MAX_SAMPLE = 500  # examples to calibrate on: each is a search
-COMPARED_FIELDS = ("content", "labels", "passages")  # equal if an existing row with the id is the added one
-FOUND = (PK, "id", *COMPARED_FIELDS, "rest")  # fields of rows that are replaced or removed
+COMPARED_FIELDS = ("content", "labels")  # equal if an existing row with the id is the added one
+FOUND = (PK, "id", *COMPARED_FIELDS)  # fields of rows that are replaced or removed
 
 
 class RemoteDatastore(CollectionReader):
@@ -70,6 +68,7 @@ class RemoteDatastore(CollectionReader):
     """
 
     is_saved_with_classifier = False
+    has_passages = False
 
     def __init__(self, collection: Collection, about: CollectionDescription) -> None:
         super().__init__(collection, about)
@@ -81,7 +80,7 @@ class RemoteDatastore(CollectionReader):
         self._rows_version = ""  # the token of the last change before
 
     def __len__(self) -> int:
-        return self._collection.count(EXAMPLES, ONE_EACH)
+        return self._collection.count(EXAMPLES)
 
     def __repr__(self) -> str:
         return f"RemoteDatastore({self._collection!r}, dimension {self.dimension}, {len(self.label_names)} labels)"
@@ -98,11 +97,6 @@ class RemoteDatastore(CollectionReader):
     def probe(self) -> np.ndarray | None:
         """Probe embeddings by the encoder of the keys, ``(P, D)``."""
         return self._about.probe
-
-    @property
-    def has_passages(self) -> bool:
-        """Whether a row has several passages."""
-        return self._collection.count(REST) > 0 and self._collection.count(EXAMPLES, "passages > 1") > 0
 
     @property
     def documents(self) -> RemoteDocuments:
@@ -152,9 +146,9 @@ class RemoteDatastore(CollectionReader):
 
     def sample(self, passages: int, least: int) -> Snapshot:
         """Some examples, always the same: the first by their keys, which are hashes."""
-        rows = self._collection.rows(EXAMPLES, [PK, *KEY_FIELDS], ONE_EACH)
-        found = list(itertools.islice(rows, min(MAX_SAMPLE, max(passages, least))))
-        return self._decoded(self._collection.get(all_primary_keys(found), FIELDS), EXAMPLES)
+        rows = self._collection.rows(EXAMPLES, [PK])
+        keys = [row[PK] for row in itertools.islice(rows, min(MAX_SAMPLE, max(passages, least)))]
+        return self._decoded(self._collection.get(keys, FIELDS), EXAMPLES)
 
     def add(
         self,
@@ -168,13 +162,14 @@ class RemoteDatastore(CollectionReader):
         origins: Iterable[Origin | None] | None = None,
     ) -> list[str]:
         """Add rows, as ``KNNDatastore.add`` does. If it fails halfway, repeat it: no row is added twice."""
+        refuse_passages(passages)
         with self._writing:
             multi_label = are_lists(labels) if self._about.multi_label is None else self.multi_label
             _, names = encode_labels(labels, self.label_names, multi_label)
             if len(names) > len(self.label_names):
                 self._refresh_about()  # another process may have added them
             empty = empty_snapshot(self.dimension, self.label_names, multi_label)
-            filled = add_rows(empty, keys, labels, texts, text_pairs, ids, passages, origins=origins)
+            filled = add_rows(empty, keys, labels, texts, text_pairs, ids, origins=origins)
             rows = _named(filled, EXAMPLES, ids)
             if self._about.multi_label is None and len(rows.keys):
                 self._set_about(multi_label=multi_label)
@@ -191,9 +186,10 @@ class RemoteDatastore(CollectionReader):
         origins: Iterable[Origin | None] | None = None,
     ) -> list[str]:
         """Add documents, as ``KNNDatastore.add_documents`` does. If it fails halfway, repeat it."""
+        refuse_passages(passages)
         with self._writing:
             empty = empty_snapshot(self.dimension)
-            grown = add_document_rows(empty, keys, texts, text_pairs, ids, passages, origins=origins)
+            grown = add_document_rows(empty, keys, texts, text_pairs, ids, origins=origins)
             return self._put(_named(grown.documents, DOCUMENTS, ids), DOCUMENTS, [])
 
     def merge(self, other: Store) -> None:
@@ -202,6 +198,8 @@ class RemoteDatastore(CollectionReader):
         Ids from the other datastore's counters are replaced by ids of their content; other ids stay.
         """
         state = other.view().all()
+        for rows in (state, state.documents):
+            refuse_passages(None if rows is None else rows.passages)
         as_matrix(state.keys[:0], "keys of the other datastore", self.dimension)
         if self._about.multi_label not in (None, state.multi_label):
             raise ValueError("One of the two has several labels per row, the other has one: build both alike.")
@@ -275,19 +273,16 @@ class RemoteDatastore(CollectionReader):
             replaced += find_ids(self._collection, partition, replacing, FOUND)
             existing += find_ids(self._collection, partition, ids, FOUND)
         _check_found(replacing, replaced)
-        replaced_documents = {row[PK][:PREFIX_LENGTH] for row in replaced}
-        existing = [row for row in existing if row[PK][:PREFIX_LENGTH] not in replaced_documents]
-        new_rows, rest = to_rows(rows, kind, self._next_rows(len(ids)))
-        first_rows = {row[PK]: row for row in new_rows if row["passage"] == 0}
+        rows_by_key = {row[PK]: row for row in to_rows(rows, kind, self._next_rows(len(ids)))}
+        replaced_keys = {row[PK] for row in replaced}
         for row in existing:
-            new_row = first_rows.get(row[PK])
-            if new_row is None or any(new_row[name] != row[name] for name in COMPARED_FIELDS):
+            new_row = rows_by_key.get(row[PK])
+            is_same = new_row is not None and all(new_row[name] == row[name] for name in COMPARED_FIELDS)
+            if not is_same and row[PK] not in replaced_keys:
                 raise ValueError(f"The id {row['id']!r} is there already: remove it first, or give another.")
-        written_keys = {row[PK] for row in (*new_rows, *rest)}
         with self._changing():
-            self._collection.write(REST, rest, len(ids))
-            self._collection.write(kind, new_rows, len(ids))
-            self._collection.delete([key for key in all_primary_keys(replaced) if key not in written_keys])
+            self._collection.write(kind, list(rows_by_key.values()))
+            self._collection.delete(sorted(replaced_keys - rows_by_key.keys()))
         return ids
 
     def _merge(self, state: Snapshot, kind: str) -> None:
@@ -307,7 +302,7 @@ class RemoteDatastore(CollectionReader):
             found = find_ids(self._collection, kind, ids, FOUND)
             _check_found(ids, found)
             with self._changing():
-                self._collection.delete(all_primary_keys(found))
+                self._collection.delete([row[PK] for row in found])
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
@@ -330,31 +325,19 @@ class RemoteDatastore(CollectionReader):
         """Fetch all rows, within the limit of their size."""
         collection = self._collection
         self._refresh_about()
-        count = sum(collection.count(partition) for partition in (EXAMPLES, DOCUMENTS, REST))
+        count = sum(collection.count(partition) for partition in (EXAMPLES, DOCUMENTS))
         size = 4 * count * self.dimension
         if size > MAX_COPIED_BYTES:
             raise ValueError(
                 f"This needs all rows, and the keys of {collection!r} have {size / 2**30:.1f} GiB, more than "
                 f"{MAX_COPIED_BYTES / 2**30:g}: build a KNNDatastore of fewer examples for it."
             )
-        rest = list(collection.rows(REST, FIELDS))
-        examples = [*collection.rows(EXAMPLES, FIELDS), *_of_kind(EXAMPLES, rest)]
-        documents = [*collection.rows(DOCUMENTS, FIELDS), *_of_kind(DOCUMENTS, rest)]
-        snapshot = to_snapshot(examples, self._about)
-        unlabeled = to_snapshot(documents, self._about, labeled=False)
-        fetched = len(snapshot.keys) + len(unlabeled.keys)
-        logger.info("Fetched %d rows from %r.", fetched, collection)
-        incomplete = len({row[PK][:PREFIX_LENGTH] for row in (*examples, *documents)}) - fetched
-        if incomplete:
-            logger.warning("%d rows were written in part, and are left out: repeat the add that failed.", incomplete)
+        snapshot = to_snapshot(collection.rows(EXAMPLES, FIELDS), self._about)
+        unlabeled = to_snapshot(collection.rows(DOCUMENTS, FIELDS), self._about, labeled=False)
+        logger.info("Fetched %d rows from %r.", len(snapshot.keys) + len(unlabeled.keys), collection)
         whole = replace(snapshot, documents=unlabeled if len(unlabeled.keys) else None)
         whole.freeze()
         return whole
-
-
-def _of_kind(kind: str, rest: list[Row]) -> list[Row]:
-    """The rows of the partition "rest" that belong to examples, or to documents."""
-    return [row for row in rest if row[PK][0] == kind[0]]
 
 
 def _named(rows: Snapshot, kind: str, ids: Iterable[str] | None) -> Snapshot:

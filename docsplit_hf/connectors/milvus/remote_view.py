@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...arrays.changes import NO_ROW
-from .collection import DOCUMENTS, EXAMPLES, FIELDS, PK, REST, VECTOR, Collection, Row
+from .collection import DOCUMENTS, EXAMPLES, FIELDS, NUMBER, PK, VECTOR, Collection, Row
 from .rows import (
-    KEY_FIELDS,
     CollectionDescription,
-    all_primary_keys,
     content_hashes,
-    document_key_prefix,
+    primary_key,
     read_change_token,
+    refuse_passages,
     remote_search,
     to_snapshot,
 )
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     from ...arrays.passages import Passages
     from ...arrays.snapshot import ExampleTexts, FittedState, Kind, SearchResult, Snapshot
 
-ONE_EACH = "passage == 0"  # filter: one row of each document
 WITHOUT_VECTOR = [field for field in FIELDS if field != VECTOR]
-LAST_NUMBER = 2**63 - 1  # largest row number
 
 
 class CollectionReader:
@@ -59,15 +56,16 @@ class CollectionReader:
         return to_snapshot(rows, self._about, labeled=kind == EXAMPLES)
 
     def _search(self, kind: Kind, queries: Any, k: int, passages: Passages | None) -> SearchResult:
+        refuse_passages(passages)
         decoded = partial(self._decoded, kind=kind)
-        return remote_search(self._collection, kind, self.dimension, decoded, queries, k, passages)
+        return remote_search(self._collection, kind, self.dimension, decoded, queries, k)
 
 
 class RemoteDocuments(CollectionReader):
     """The unlabeled documents of a collection, for searching and counting."""
 
     def __len__(self) -> int:
-        return self._collection.count(DOCUMENTS, ONE_EACH)
+        return self._collection.count(DOCUMENTS)
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """The nearest documents of each query."""
@@ -104,7 +102,7 @@ class RemoteView(CollectionReader):
     def count(self, kind: Kind = EXAMPLES) -> int:
         """Count the examples or documents, once."""
         if kind not in self._counts:
-            self._counts[kind] = self._collection.count(kind, ONE_EACH)
+            self._counts[kind] = self._collection.count(kind)
         return self._counts[kind]
 
     def search(self, queries: Any, k: int, passages: Passages | None = None, kind: Kind = EXAMPLES) -> SearchResult:
@@ -116,56 +114,34 @@ class RemoteView(CollectionReader):
     ) -> Snapshot:
         """Return the examples and documents with these texts, and the examples with these ids."""
         contents = sorted(set(content_hashes(texts, text_pairs)))
-        located = (PK, *KEY_FIELDS)
-        found_examples = self._collection.find(EXAMPLES, "content", contents, located)
-        found_examples += find_ids(self._collection, EXAMPLES, ids, located)
-        found_documents = self._collection.find(DOCUMENTS, "content", contents, located)
-        examples = to_snapshot(self._collection.get(all_primary_keys(found_examples), FIELDS), self._about)
-        documents = self._collection.get(all_primary_keys(found_documents), FIELDS)
-        return replace(examples, documents=to_snapshot(documents, self._about, labeled=False))
+        found_examples = self._collection.find(EXAMPLES, "content", contents, [PK])
+        found_examples += find_ids(self._collection, EXAMPLES, ids, [PK])
+        found_documents = self._collection.find(DOCUMENTS, "content", contents, [PK])
+        examples = to_snapshot(self._get(found_examples, FIELDS), self._about)
+        documents = to_snapshot(self._get(found_documents, FIELDS), self._about, labeled=False)
+        return replace(examples, documents=documents)
 
     def first(self, count: int) -> ExampleTexts:
         """Return texts and labels of the first ``count`` examples, without fetching their keys."""
-        wanted = count
+        numbered = sorted(self._collection.rows(EXAMPLES, [PK, NUMBER]), key=lambda row: (row[NUMBER], row[PK]))
         no_key = np.zeros(self.dimension, np.float32)
-        while True:
-            number = self._number_of_example(wanted)
-            only = f"row <= {number}"
-            rows = list(self._collection.rows(EXAMPLES, WITHOUT_VECTOR, only))
-            rows += [row for row in self._collection.rows(REST, WITHOUT_VECTOR, only) if row[PK][0] == EXAMPLES[0]]
-            found = to_snapshot([row | {VECTOR: no_key} for row in rows], self._about)
-            missing = count - len(found.keys)  # examples that were written in part are left out
-            if missing <= 0 or number == LAST_NUMBER:
-                return found.first(count)
-            wanted += missing
+        rows = [row | {VECTOR: no_key} for row in self._get(numbered[:count], WITHOUT_VECTOR)]
+        return to_snapshot(rows, self._about).first(count)
 
     def all(self) -> Snapshot:
         """Fetch all rows, unless they were fetched since the last change."""
         return self._fetch_all()
 
-    def _number_of_example(self, count: int) -> int:
-        """A number of a row up to which there are at least ``count`` examples, and few more; the last if fewer."""
-        if self.count() <= count:
-            return LAST_NUMBER
-        low = 0
-        high = LAST_NUMBER
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = self._collection.count(EXAMPLES, f"{ONE_EACH} and row <= {middle}")
-            if found < count:
-                low = middle
-            else:
-                high = middle
-                if found <= count + count // 8:
-                    break
-        return high
+    def _get(self, found: Iterable[Row], fields: Sequence[str]) -> list[Row]:
+        """Fetch more fields of rows, each once."""
+        return self._collection.get(list(dict.fromkeys(row[PK] for row in found)), fields)
 
 
 def find_ids(collection: Collection, kind: Kind, ids: Iterable[str], fields: Sequence[str]) -> list[Row]:
-    """Get the first rows of examples or documents by their ids."""
+    """Get the rows of examples or documents by their ids."""
     keys = []
     for row_id in dict.fromkeys(ids):
         if not isinstance(row_id, str):
             raise ValueError(NO_ROW.format(row_id))
-        keys.append(f"{document_key_prefix(kind, row_id)}p0")
+        keys.append(primary_key(kind, row_id))
     return collection.get(keys, fields)

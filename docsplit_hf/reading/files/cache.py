@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
+import time
 import zlib
 from dataclasses import asdict
 from importlib import metadata
@@ -14,11 +16,10 @@ from .failures import NOT_KEPT, FailedFile
 from .options import FileOptions
 from .places import FileText
 from .records import decode_result, encode_result
-from .unfinished import remove_stale, unfinished
 
 logger = logging.getLogger(__name__)
 
-READER_VERSION = 4  # to raise when a text may come out differently
+READER_VERSION = 5  # to raise when a text may come out differently
 LIBRARIES = ("charset-normalizer", "olefile", "pypdfium2", "python-calamine", "selectolax", "striprtf", "xberg")
 # Options that change no text; a file that failed by one of them is read again under another one.
 LIMITS = ("seconds", "max_memory_bytes", "max_bytes")
@@ -36,7 +37,6 @@ class Cache:
         versions = {name: _version(name) for name in libraries}
         self.folder = folder
         self.settings = sha256_of_json([READER_VERSION, settings, versions], sort_keys=True)
-        remove_stale(folder, "*/*.tmp")
 
     def find(self, path: Path) -> FileText | FailedFile | None:
         """The text or the failure of a file with this content; None if it was not kept, or is damaged."""
@@ -70,6 +70,11 @@ class Cache:
         """The file of a content."""
         key = sha256_of_json([digest, path.suffix.lower(), self.settings])
         return self.folder / key[:2] / f"{key[2:]}.json.z"
+
+
+def unfinished(path: Path) -> Path:
+    """The name under which this thread writes a file before it is renamed."""
+    return path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.{time.time_ns()}.tmp")
 
 
 def _version(name: str) -> str:

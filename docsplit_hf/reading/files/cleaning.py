@@ -1,4 +1,4 @@
-"""Clean the text of printed pages: repeated lines, hyphens and line ends, all counted."""
+"""Clean the text of printed pages: repeated lines, hyphens and line ends."""
 
 from __future__ import annotations
 
@@ -14,8 +14,19 @@ _HYPHEN = re.compile(r"(\w+)(?:[\x02\ufffe]\n?|[-\u00ad\u2010]\n)[ \t]*(\w+)")
 _LINE_END = re.compile(r"([^\s.!?:])[ \t]*\n[ \t]*(\w)")
 
 
-def drop_repeated_lines(pages: Sequence[str]) -> tuple[list[str], int]:
-    """Drop lines at the top or bottom that repeat on at least half of the pages; return the pages and the number.
+def clean_pages(pages: Sequence[str]) -> list[str]:
+    """Drop repeated lines, and join words and lines that end where a line ends."""
+    kept = drop_repeated_lines(pages)
+    words = {word for page in kept for word in re.findall(r"\w+(?:-\w+)*", page.lower())}
+    cleaned: list[str] = []
+    for page in kept:
+        page = join_hyphens(page, words).replace("\x02", "-").replace("\ufffe", "-")
+        cleaned.append(join_lines(page))
+    return cleaned
+
+
+def drop_repeated_lines(pages: Sequence[str]) -> list[str]:
+    """Drop lines at the top or bottom that repeat on at least half of the pages.
 
     A line repeats if it is the same, or the same but for a number that grows with the pages. Its first copy is kept.
     """
@@ -26,7 +37,6 @@ def drop_repeated_lines(pages: Sequence[str]) -> tuple[list[str], int]:
         pages_with.update({key for index in _edge(lines) for key in _keys(lines[index], number)})
     seen: set[str] = set()
     kept: list[str] = []
-    dropped = 0
     for number, lines in enumerate(lines_of):
         repeated: set[int] = set()
         for index in _edge(lines):
@@ -34,21 +44,17 @@ def drop_repeated_lines(pages: Sequence[str]) -> tuple[list[str], int]:
             if keys & seen:
                 repeated.add(index)
             seen |= keys
-        dropped += len(repeated)
         kept.append("\n".join(line for index, line in enumerate(lines) if index not in repeated))
-    return kept, dropped
+    return kept
 
 
-def join_hyphens(page: str, words: set[str]) -> tuple[str, int]:
-    """Join words that are hyphenated at the end of a line; return the text and the number.
+def join_hyphens(page: str, words: set[str]) -> str:
+    """Join words that are hyphenated at the end of a line.
 
     The hyphen is kept before a capital letter or a number, and if ``words`` has the word only with its hyphen.
     """
-    count = 0
 
     def join(match: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
         first, second = match.groups()
         hyphenated = f"{first}-{second}".lower()
         keeps_hyphen = hyphenated in words and (first + second).lower() not in words
@@ -56,26 +62,16 @@ def join_hyphens(page: str, words: set[str]) -> tuple[str, int]:
             return f"{first}-{second}"
         return first + second
 
-    return _HYPHEN.sub(join, page), count
+    return _HYPHEN.sub(join, page)
 
 
-def join_lines(page: str) -> tuple[str, int]:
-    """Replace line ends by spaces where a line continues in lower case; return the text and the number."""
-    count = 0
+def join_lines(page: str) -> str:
+    """Replace line ends by spaces where a line continues in lower case."""
 
     def join(match: re.Match[str]) -> str:
-        nonlocal count
-        if not match[2].islower():
-            return match[0]
-        count += 1
-        return f"{match[1]} {match[2]}"
+        return f"{match[1]} {match[2]}" if match[2].islower() else match[0]
 
-    return _LINE_END.sub(join, page), count
-
-
-def words_on_pages(pages: Sequence[str]) -> set[str]:
-    """The words of pages in lower case, those with hyphens as well."""
-    return {word for page in pages for word in re.findall(r"\w+(?:-\w+)*", page.lower())}
+    return _LINE_END.sub(join, page)
 
 
 def _edge(lines: Sequence[str]) -> list[int]:

@@ -26,9 +26,9 @@ from .office_files import read_docx, read_epub, read_open_document, read_pptx, r
 from .old_office_files import read_doc, read_ppt
 from .options import FileOptions
 from .outlook_mails import open_ole, read_msg
-from .parts import Budget, Content, Inner, Part, add_changes, join_parts
+from .parts import Budget, Content, Inner, Part, join_parts
 from .pdf_pages import read_pdf
-from .places import PART, Changes, FileText, LeftOut
+from .places import PART, FileText, LeftOut
 from .plain_text import MARKS, decode_html, decode_text
 from .sheets import read_sheets
 from .zip_files import ZipMembers
@@ -79,8 +79,7 @@ _MAIL_OF_PARTS = re.compile(rb"(?:MIME-Version: *1\.0\s*)?Content-Type: *(?:mult
 
 def read_text(content: bytes, name: str, options: FileOptions) -> FileText:
     """Read the text of a file with its places; raise ``Refusal``."""
-    found = read_content(content, name, Budget(options))
-    return join_parts(found.parts, found.changes, options)
+    return join_parts(read_content(content, name, Budget(options)), options)
 
 
 def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> Content:
@@ -94,16 +93,16 @@ def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> C
         found = READERS[kind](content, budget)
     except Refusal as refusal:
         detail = f": {refusal.detail}" if refusal.detail else ""
-        raise Refusal(refusal.reason, f"read as {kind}{detail}", refusal.pages_without_text) from refusal
+        raise Refusal(refusal.reason, f"read as {kind}{detail}") from refusal
     except (ModuleNotFoundError, MemoryError):
         raise
     except Exception as error:  # libraries raise anything on a damaged file
         raise Refusal(DAMAGED, f"read as {kind}: {type(error).__name__}: {error}"[:300]) from error
     found = _with_inner(found, budget, depth)
     if not any(part.text.strip() for part in found.parts):
-        first = "".join(f"; {part.name}: {part.reason}" for part in found.changes.left_out[:1])
-        pages = found.changes.pages_without_text
-        raise Refusal(SCANNED if pages else EMPTY, f"read as {kind}{first}", pages)
+        first = "".join(f"; {part.name}: {part.reason}" for part in found.left_out[:1])
+        is_scanned = any(part.reason == SCANNED for part in found.left_out)
+        raise Refusal(SCANNED if is_scanned else EMPTY, f"read as {kind}{first}")
     return found
 
 
@@ -189,7 +188,7 @@ def _begins_as_mail(content: bytes) -> bool:
 def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
     """Read the files in a file as its parts; those that fail are left out and named."""
     parts = list(found.parts)
-    changes = found.changes
+    left_out = list(found.left_out)
     for name, read in found.inner:
         try:
             budget.take_pages(1)
@@ -197,15 +196,11 @@ def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
         except Refusal as refusal:
             if refusal.reason in LIMITS_OF_FILE:
                 raise
-            changes = changes._replace(
-                left_out=(*changes.left_out, LeftOut(name=name, reason=refusal.reason)),
-                pages_without_text=changes.pages_without_text + refusal.pages_without_text,
-            )
+            left_out.append(LeftOut(name=name, reason=refusal.reason))
             continue
-        left_out = tuple(part._replace(name=f"{name}, {part.name}") for part in inner.changes.left_out)
-        changes = add_changes(changes, inner.changes._replace(left_out=left_out))
+        left_out.extend(part._replace(name=f"{name}, {part.name}") for part in inner.left_out)
         parts.extend(_part_in(name, part) for part in inner.parts)
-    return Content(parts=parts, changes=changes)
+    return Content(parts=parts, left_out=left_out)
 
 
 def _part_in(name: str, part: Part) -> Part:
@@ -225,7 +220,7 @@ def _read_zip(content: bytes, budget: Budget) -> Content:
             left_out.append(LeftOut(name=info.filename, reason=HIDDEN))
         else:
             inner.append(Inner(name=info.filename, read=partial(members.read_file, info)))
-    return Content(parts=[], changes=Changes(left_out=tuple(left_out)), inner=inner)
+    return Content(parts=[], left_out=left_out, inner=inner)
 
 
 def _read_mailbox(content: bytes, budget: Budget) -> Content:
@@ -239,14 +234,12 @@ def _read_mailbox(content: bytes, budget: Budget) -> Content:
 
 def _read_plain(content: bytes, budget: Budget) -> Content:
     """Read plain text, with Markdown as it is."""
-    text, replaced = decode_text(content, budget.options)
-    return Content(parts=[Part("", "", text)], changes=Changes(replaced_characters=replaced))
+    return Content(parts=[Part("", "", decode_text(content, budget.options))])
 
 
 def _read_html(content: bytes, budget: Budget) -> Content:
     """Read a page of HTML."""
-    text, replaced = decode_html(content, budget.options)
-    return Content(parts=[Part("", "", text_of_html(text))], changes=Changes(replaced_characters=replaced))
+    return Content(parts=[Part("", "", text_of_html(decode_html(content, budget.options)))])
 
 
 def _read_rtf(content: bytes, budget: Budget) -> Content:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,19 +9,15 @@ from typing import TYPE_CHECKING
 
 from ...content_hash import sha256_of_parts
 from ..characters import replace_lone_surrogates
+from .cache import unfinished
 from .failure_lists import line_of, report_failures
 from .failures import FailedFile
 from .finding import find_files, relative_name
 from .options import FileOptions
-from .parts import add_changes
-from .places import Changes
 from .reader import read_files
-from .unfinished import unfinished
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
-
-logger = logging.getLogger(__name__)
 
 ROWS_PER_BATCH = 64
 
@@ -78,7 +73,6 @@ def load_files(
     folder.mkdir(parents=True, exist_ok=True)
     temporary = unfinished(folder / f"{id(paths):x}.arrow")
     failures: list[FailedFile] = []
-    changes = Changes()
     digests: list[bytes] = []
     try:
         features = _features(has_labels)
@@ -88,7 +82,6 @@ def load_files(
                 if isinstance(result, FailedFile):
                     failures.append(result._replace(file=name))
                     continue
-                changes = add_changes(changes, result.changes)
                 places = [place._asdict() for place in result.places]
                 row = {"text": result.text, "file": replace_lone_surrogates(name), "places": places}
                 if has_labels:
@@ -102,9 +95,6 @@ def load_files(
     finally:
         temporary.unlink(missing_ok=True)
     report_failures(failures, len(paths), failed_file)
-    counts = {name: value for name, value in changes._asdict().items() if name != "left_out" and value}
-    if counts:
-        logger.info(f"Changed in the texts: {', '.join(f'{n:,} {name}' for name, n in counts.items())}.")
     if len(failures) == len(paths):
         raise ValueError(f"None of {len(paths)} files can be read. The first: {line_of(failures[0])}")
     return datasets.Dataset.from_file(str(finished))

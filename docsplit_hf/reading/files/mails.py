@@ -14,7 +14,7 @@ from ..characters import replace_lone_surrogates
 from .failures import DAMAGED, ENCRYPTED, Refusal
 from .html_text import text_of_html
 from .parts import LONGEST_NAME, Budget, Content, Inner, Part
-from .places import PART, Changes, LeftOut
+from .places import PART, LeftOut
 from .plain_text import decode_html, decode_text, with_line_ends
 
 BODY = "body"
@@ -36,8 +36,7 @@ def read_eml(content: bytes, budget: Budget) -> Content:
         tree = _Tree(email.message_from_bytes(content, policy=_POLICY), budget)
     except (RecursionError, AttributeError, KeyError, LookupError, TypeError, ValueError) as error:
         raise Refusal(DAMAGED, repr(error)[:200]) from error
-    changes = Changes(replaced_characters=tree.replaced, left_out=tuple(tree.left_out))
-    return Content(parts=tree.parts, changes=changes, inner=tree.inner)
+    return Content(parts=tree.parts, left_out=tree.left_out, inner=tree.inner)
 
 
 def choose_version(versions: Sequence[str]) -> tuple[int, list[int]]:
@@ -71,7 +70,6 @@ class _Tree:
         self.parts: list[Part] = []
         self.inner: list[Inner] = []
         self.left_out: list[LeftOut] = []
-        self.replaced = 0
         self.waiting = [(mail, "")]
         for mail, place in self.waiting:  # which grows
             budget.take_pages(1)
@@ -143,8 +141,7 @@ class _Tree:
         try:
             text = with_line_ends(payload.decode(charset or UNDECLARED))
         except (LookupError, ValueError):
-            text, replaced = (decode_html if is_markup else decode_text)(payload, self.budget.options)
-            self.replaced += replaced
+            text = (decode_html if is_markup else decode_text)(payload, self.budget.options)
         text = replace_lone_surrogates(text)
         return text_of_html(text) if is_markup else text
 

@@ -10,7 +10,7 @@ from .failures import DAMAGED, EMPTY, ENCRYPTED, Refusal
 from .html_text import text_of_html
 from .office_text import OPEN_DOCUMENT, POWERPOINT, WORD, page_texts
 from .parts import Budget, Content, Part
-from .places import EMBEDDED, PAGE, PART, SHEET, SLIDE, Changes, LeftOut
+from .places import EMBEDDED, PAGE, PART, SHEET, SLIDE, LeftOut
 from .plain_text import decode_html
 from .xml_events import Attributes, attributes_of
 from .zip_files import ZipMembers
@@ -30,7 +30,7 @@ def read_docx(content: bytes, budget: Budget) -> Content:
         if kind in BESIDE_BODY and target in members:
             text = "\n".join(page_texts(members.read(target), WORD))
             parts.append(Part(kind=PART, name=kind, text=text))
-    return Content(parts=parts, changes=Changes(left_out=tuple(_embedded(members, main))))
+    return Content(parts=parts, left_out=_embedded(members, main))
 
 
 def read_word_xml(content: bytes, budget: Budget) -> Content:
@@ -67,7 +67,7 @@ def read_pptx(content: bytes, budget: Budget) -> Content:
         parts.append(Part(kind=SLIDE, name=str(number), text="\n".join(texts)))
     if left_out and not parts:
         raise Refusal(DAMAGED, f"{left_out[0].name} is missing")
-    return Content(parts=parts, changes=Changes(left_out=tuple(left_out)))
+    return Content(parts=parts, left_out=left_out)
 
 
 def read_open_document(content: bytes, budget: Budget) -> Content:
@@ -103,8 +103,7 @@ def read_epub(content: bytes, budget: Budget) -> Content:
         path = _resolve(package, unquote(item.get("href", "")))
         if path not in members:
             raise Refusal(DAMAGED, f"it has no {path}")
-        text, _ = decode_html(members.read(path), budget.options)
-        text = text_of_html(text)
+        text = text_of_html(decode_html(members.read(path), budget.options))
         name = text.partition("\n")[0][:LONGEST_NAME] or posixpath.basename(path)
         parts.append(Part(kind=PART, name=name, text=text))
     if not parts:

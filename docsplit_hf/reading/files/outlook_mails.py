@@ -10,7 +10,7 @@ from .failures import DAMAGED, Refusal
 from .html_text import text_of_html
 from .mails import ATTACHMENT, BODY, OTHER_VERSION, choose_version
 from .parts import Budget, Content, Inner, Part
-from .places import PART, Changes, LeftOut
+from .places import PART, LeftOut
 from .plain_text import decode_html, decode_text, with_line_ends
 
 # Names of the streams in an MSG file, by the properties of MAPI.
@@ -43,8 +43,7 @@ def open_ole(content: bytes):
 def read_msg(content: bytes, budget: Budget) -> Content:
     """Read a mail: its body, the mails attached to it, and all other attachments unread."""
     tree = _Tree(content, budget)
-    changes = Changes(replaced_characters=tree.replaced, left_out=tuple(tree.left_out))
-    return Content(parts=tree.parts, changes=changes, inner=tree.inner)
+    return Content(parts=tree.parts, left_out=tree.left_out, inner=tree.inner)
 
 
 class _Tree:
@@ -56,7 +55,6 @@ class _Tree:
         self.parts: list[Part] = []
         self.inner: list[Inner] = []
         self.left_out: list[LeftOut] = []
-        self.replaced = 0
         streams = self.file.listdir(streams=True, storages=True)
         waiting: list[tuple[tuple[str, ...], str]] = [((), BODY)]
         for folders, name in waiting:  # which grows
@@ -86,8 +84,7 @@ class _Tree:
         lines = [f"{header}: {text}" for header, tag in HEADERS if (text := self._string(folders, tag))]
         html = self._string(folders, HTML_BODY)
         if self._has(folders, HTML_BODY + BINARY):
-            html, replaced = decode_html(self._stream(folders, HTML_BODY + BINARY), self.budget.options)
-            self.replaced += replaced
+            html = decode_html(self._stream(folders, HTML_BODY + BINARY), self.budget.options)
         versions = {"plain text": self._string(folders, PLAIN_BODY), "HTML": text_of_html(html)}
         best, others = choose_version(list(versions.values()))
         kinds = list(versions)
@@ -101,12 +98,10 @@ class _Tree:
         """The text of a property, empty if there is none."""
         if self._has(folders, tag + UNICODE):
             text = self._stream(folders, tag + UNICODE).decode("utf-16-le", errors="replace")
-            replaced = text.count("\ufffd")
         elif self._has(folders, tag + CODE_PAGE):
-            text, replaced = decode_text(self._stream(folders, tag + CODE_PAGE), self.budget.options)
+            text = decode_text(self._stream(folders, tag + CODE_PAGE), self.budget.options)
         else:
             return ""
-        self.replaced += replaced
         return with_line_ends(text.rstrip("\x00"))
 
     def _has(self, folders: Sequence[str], tag: str) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from operator import add
 from typing import NamedTuple
 
 from ..characters import on_one_line, replace_lone_surrogates
 from .failures import EMPTY, TOO_LARGE, TOO_MANY_PAGES, UNPACKS_TOO_LARGE, Refusal
 from .options import FileOptions
-from .places import Changes, FileText, Place
+from .places import FileText, LeftOut, Place
 
 SEPARATOR = "\n"
 LONGEST_NAME = 300  # characters of the name of a part
@@ -33,10 +32,10 @@ class Inner(NamedTuple):
 
 
 class Content(NamedTuple):
-    """All parts of a file, what was changed in them, and the files in it."""
+    """All parts of a file, those that are not read, and the files in it."""
 
     parts: list[Part]
-    changes: Changes = Changes()
+    left_out: Sequence[LeftOut] = ()
     inner: Sequence[Inner] = ()
 
 
@@ -61,15 +60,13 @@ class Budget:
             raise Refusal(TOO_MANY_PAGES, f"more than max_pages={self.options.max_pages:,}")
 
 
-def join_parts(parts: Sequence[Part], changes: Changes, options: FileOptions) -> FileText:
+def join_parts(content: Content, options: FileOptions) -> FileText:
     """Join the texts of parts, and record where each one is; refuse a file without text, or with too much."""
     texts: list[str] = []
     places: list[Place] = []
     position = 0
-    replaced = 0
-    for part in parts:
-        text, count = _CONTROL.subn("\ufffd", replace_lone_surrogates(part.text).strip())
-        replaced += count
+    for part in content.parts:
+        text = _CONTROL.sub("\ufffd", replace_lone_surrogates(part.text).strip())
         if not text:
             continue
         end = position + len(text)
@@ -81,11 +78,5 @@ def join_parts(parts: Sequence[Part], changes: Changes, options: FileOptions) ->
             raise Refusal(TOO_LARGE, f"more than max_characters={options.max_characters:,}")
     if not texts:
         raise Refusal(EMPTY)
-    left_out = tuple(part._replace(name=on_one_line(part.name)[:LONGEST_NAME]) for part in changes.left_out)
-    changes = changes._replace(replaced_characters=changes.replaced_characters + replaced, left_out=left_out)
-    return FileText(text=SEPARATOR.join(texts), places=tuple(places), changes=changes)
-
-
-def add_changes(first: Changes, second: Changes) -> Changes:
-    """Add the counts of two parts of a file."""
-    return Changes(*map(add, first, second))
+    left_out = tuple(part._replace(name=on_one_line(part.name)[:LONGEST_NAME]) for part in content.left_out)
+    return FileText(text=SEPARATOR.join(texts), places=tuple(places), left_out=left_out)

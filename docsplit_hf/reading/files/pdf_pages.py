@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from .cleaning import drop_repeated_lines, join_hyphens, join_lines, words_on_pages
+from .cleaning import clean_pages
 from .failures import DAMAGED, EMPTY, ENCRYPTED, SCANNED, Refusal
 from .ocr import recognize_page
-from .options import FileOptions
 from .parts import Budget, Content, Part
-from .places import EMBEDDED, PAGE, Changes, LeftOut
+from .places import EMBEDDED, PAGE, LeftOut
 from .plain_text import with_line_ends
 
 LEAST_CHARACTERS = 16  # per page: scanners add a line of their own, such as a date, which is not the page's text
@@ -29,8 +28,7 @@ def read_pdf(content: bytes, budget: Budget) -> Content:
         pages: list[str] = []
         attached = [document.get_attachment(number).get_name() for number in range(document.count_attachments())]
         missing: list[LeftOut] = []
-        pictures = 0
-        recognized = 0
+        pictures: list[LeftOut] = []
         for number in range(len(document)):
             try:
                 page = document[number]
@@ -43,43 +41,19 @@ def read_pdf(content: bytes, budget: Budget) -> Content:
             if len(text.strip()) < LEAST_CHARACTERS and next(iter(found), None) is not None:
                 if budget.options.ocr:
                     text = recognize_page(page, budget.options)
-                    recognized += 1
                 else:
-                    pictures += 1
+                    pictures.append(LeftOut(name=f"page {number + 1}", reason=SCANNED))
             pages.append(text)
             page.close()
     if not pages:
         raise Refusal(EMPTY, "no pages")
-    if sum(len(page.strip()) for page in pages) < LEAST_CHARACTERS * len(pages) and 2 * pictures >= len(pages):
-        raise Refusal(SCANNED, f"{pictures} of {len(pages)} pages are pictures", pages_without_text=pictures)
+    if sum(len(page.strip()) for page in pages) < LEAST_CHARACTERS * len(pages) and 2 * len(pictures) >= len(pages):
+        raise Refusal(SCANNED, f"{len(pictures)} of {len(pages)} pages are pictures")
     if len(missing) == len(pages):
         raise Refusal(DAMAGED, "no page can be read")
-    pages, changes = clean_pages(pages, budget.options)
-    left_out = (*missing, *(LeftOut(name=name, reason=EMBEDDED) for name in attached))
-    changes = changes._replace(pages_without_text=pictures, recognized_pages=recognized, left_out=left_out)
-    parts = [Part(kind=PAGE, name=str(number), text=page) for number, page in enumerate(pages, start=1)]
-    return Content(parts=parts, changes=changes)
-
-
-def clean_pages(pages: list[str], options: FileOptions) -> tuple[list[str], Changes]:
-    """Clean pages as the options say, with the number of changes."""
-    repeated = 0
-    hyphens = 0
-    lines = 0
-    if options.drop_repeated_lines:
-        pages, repeated = drop_repeated_lines(pages)
-    words = words_on_pages(pages) if options.join_hyphens else set()
-    cleaned: list[str] = []
-    for page in pages:
-        if options.join_hyphens:
-            page, count = join_hyphens(page, words)
-            hyphens += count
-        page = page.replace("\x02", "-").replace("\ufffe", "-")
-        if options.join_lines:
-            page, count = join_lines(page)
-            lines += count
-        cleaned.append(page)
-    return cleaned, Changes(repeated_lines=repeated, joined_hyphens=hyphens, joined_lines=lines)
+    left_out = (*missing, *pictures, *(LeftOut(name=name, reason=EMBEDDED) for name in attached))
+    parts = [Part(kind=PAGE, name=str(number), text=page) for number, page in enumerate(clean_pages(pages), start=1)]
+    return Content(parts=parts, left_out=left_out)
 
 
 def _text_of(page) -> str:

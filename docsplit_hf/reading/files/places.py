@@ -40,40 +40,18 @@ class LeftOut(NamedTuple):
     reason: str
 
 
-class Changes(NamedTuple):
-    """What was changed in a text, or is missing from it.
-
-    Attributes:
-        repeated_lines: Lines dropped because they repeat at the top or bottom of most pages.
-        joined_hyphens: Words joined that were hyphenated at the end of a line.
-        joined_lines: Line ends within sentences that became spaces.
-        replaced_characters: Characters that could not be decoded, or that texts cannot hold.
-        pages_without_text: Pages with a picture and no text.
-        recognized_pages: Pages whose text was recognized (OCR).
-        left_out: Parts that could not be read, with their reasons.
-    """
-
-    repeated_lines: int = 0
-    joined_hyphens: int = 0
-    joined_lines: int = 0
-    replaced_characters: int = 0
-    pages_without_text: int = 0
-    recognized_pages: int = 0
-    left_out: tuple[LeftOut, ...] = ()
-
-
 class FileText(NamedTuple):
     """The text of a file.
 
     Attributes:
         text: The text. A line end separates two places.
         places: The places, ascending, not overlapping and not empty. None for a format without pages or parts.
-        changes: What was changed in the text, or is missing from it.
+        left_out: Parts that could not be read, such as pages without text, with their reasons.
     """
 
     text: str
     places: tuple[Place, ...] = ()
-    changes: Changes = Changes()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def places_of_span(places: Sequence[Place], start: int, end: int) -> tuple[Place, ...]:

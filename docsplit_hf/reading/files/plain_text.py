@@ -21,27 +21,26 @@ MARKS = (
 _DECLARED = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?([A-Za-z0-9_.:-]+)""", re.IGNORECASE)
 
 
-def decode_text(content: bytes, options: FileOptions) -> tuple[str, int]:
-    """Decode text; return it and the number of characters that could not be decoded."""
+def decode_text(content: bytes, options: FileOptions) -> str:
+    """Decode text; U+FFFD stands for what cannot be decoded."""
     if options.encoding is not None:
         try:
-            return with_line_ends(content.decode(options.encoding)), 0
+            return with_line_ends(content.decode(options.encoding))
         except UnicodeDecodeError as error:
             raise Refusal(DAMAGED, f"it is not in {options.encoding}: {error}") from error
     marked = next((encoding for mark, encoding in MARKS if content.startswith(mark)), None)
     try:
-        return with_line_ends(content.decode(marked or "utf-8")), 0
+        return with_line_ends(content.decode(marked or "utf-8"))
     except UnicodeDecodeError:
-        text = content.decode(marked or _guess_encoding(content), errors="replace")
-        return with_line_ends(text), text.count("\ufffd")
+        return with_line_ends(content.decode(marked or _guess_encoding(content), errors="replace"))
 
 
-def decode_html(content: bytes, options: FileOptions) -> tuple[str, int]:
+def decode_html(content: bytes, options: FileOptions) -> str:
     """Decode a page of HTML in the encoding that it declares, if it holds and no mark says another one."""
     declared = None if content.startswith(codecs.BOM_UTF8) else _DECLARED.search(content[:BYTES_OF_DECLARATION])
     if options.encoding is None and declared is not None:
         try:
-            return with_line_ends(content.decode(declared[1].decode("ascii"))), 0
+            return with_line_ends(content.decode(declared[1].decode("ascii")))
         except (LookupError, UnicodeError):
             pass
     return decode_text(content, options)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from .failures import REMEDIES, FailedFile
-from .places import KINDS, Changes, FileText, LeftOut, Place
+from .places import KINDS, FileText, LeftOut, Place
 
 
 def encode_result(digest: str, result: FileText | FailedFile) -> bytes:
@@ -18,7 +18,7 @@ def encode_result(digest: str, result: FileText | FailedFile) -> bytes:
             "digest": digest,
             "text": result.text,
             "places": [list(place) for place in result.places],
-            "changes": result.changes._asdict(),
+            "left_out": [list(part) for part in result.left_out],
         }
     # Names of files may have lone surrogates, which stand for bytes that are no UTF-8; json.loads takes them back.
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
@@ -30,19 +30,15 @@ def decode_result(line: bytes) -> tuple[str, FileText | FailedFile]:
         content = json.loads(line)
         if "failure" in content:
             failure = FailedFile(**content["failure"])
-            *texts, pages = failure
-            is_whole = all(isinstance(value, str) for value in texts) and isinstance(pages, int)
-            if failure.reason not in REMEDIES or not is_whole:
+            if failure.reason not in REMEDIES or not all(isinstance(value, str) for value in failure):
                 raise ValueError("it holds no failure")
             return content["digest"], failure
-        counts = dict(content["changes"])
-        left_out = tuple(LeftOut(str(name), str(reason)) for name, reason in counts.pop("left_out"))
-        changes = Changes(**{name: int(count) for name, count in counts.items()}, left_out=left_out)
+        left_out = tuple(LeftOut(str(name), str(reason)) for name, reason in content["left_out"])
         text = content["text"]
         places = tuple(_checked_place(values, len(text)) for values in content["places"])
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"it is not the text of a file: {error!r}") from error
-    return content["digest"], FileText(text=text, places=places, changes=changes)
+    return content["digest"], FileText(text=text, places=places, left_out=left_out)
 
 
 def _checked_place(values: list, length: int) -> Place:

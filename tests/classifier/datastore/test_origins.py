@@ -88,8 +88,8 @@ def test_places_that_no_reader_makes_are_refused(memory_map, tmp_path, monkeypat
 def test_rows_of_a_collection_keep_origins():
     snapshot = with_origins().snapshot
     description = CollectionDescription(3, ("x", "y"), False, None)
-    rows, rest = to_rows(snapshot, "examples", 0)
-    assert origins_of(to_snapshot([*rows, *rest], description).rows) == ORIGINS
-    assert to_snapshot([*rows, *rest], description).first(3).texts == TEXTS
-    rows, rest = to_rows(snapshot.documents, "documents", 0)
-    assert origins_of(to_snapshot([*rows, *rest], description, labeled=False).rows) == ORIGINS
+    rows = to_rows(snapshot, "examples", 0)
+    assert origins_of(to_snapshot(rows, description).rows) == ORIGINS
+    assert to_snapshot(rows, description).first(3).texts == TEXTS
+    rows = to_rows(snapshot.documents, "documents", 0)
+    assert origins_of(to_snapshot(rows, description, labeled=False).rows) == ORIGINS

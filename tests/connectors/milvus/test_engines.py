@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 from transformers import BertModel, pipeline
 
-from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.row_table import ids_among
 
 from ...arrays.test_store import compare, journey
 from ...classifier.conftest import labels_of
-from ...classifier.datastore.datastores import make_passages
 from .conftest import NAMES
 
 
@@ -102,40 +99,6 @@ def test_new_labels_come_last_and_stay_in_order(engine):
     datastore = engine.reopened(datastore)
     assert datastore.label_names == ("b", "c", "a")
     assert datastore.search(np.eye(8)[:1], 1).labels.tolist() == [[1]]
-
-
-def test_rows_are_grouped_by_document(engine):
-    """As a local datastore finds them, which is tested against the definition."""
-    keys, labels, _, ids = some_rows(60)
-    passages = make_passages(keys)
-    texts = [f"{'x' * 8}{row_id}" for row_id in ids]
-    datastore = engine.make()
-    reference = KNNDatastore.empty(8, NAMES)
-    for each in (datastore, reference):
-        each.add(keys[:30], labels[:30], texts[:30], ids=ids[:30], passages=take(passages, 0, 30))
-        each.add(keys[30:], labels[30:], texts[30:], ids=ids[30:], passages=take(passages, 30, 60))
-        each.remove(ids[10:20])
-    queries = np.random.default_rng(9).standard_normal((5, 8)).astype(np.float32)
-
-    def check(tested):
-        assert tested.has_passages
-        for asked in (None, make_passages(queries, 4)):
-            found = tested.search(queries, 6, asked)
-            wanted = reference.search(queries, 6, asked)
-            assert found.ids == wanted.ids
-            np.testing.assert_allclose(found.distances, wanted.distances, rtol=1e-5)
-            np.testing.assert_array_equal(found.passage_spans, wanted.passage_spans)
-        np.testing.assert_array_equal(tested.snapshot.passages.embeddings, reference.snapshot.passages.embeddings)
-        np.testing.assert_array_equal(tested.snapshot.keys, reference.keys)
-
-    check(datastore)
-    check(engine.reopened(datastore))
-
-
-def take(passages, start, end):
-    ends = np.cumsum(passages.counts)
-    own = slice(ends[start] - passages.counts[start], ends[end - 1])
-    return Passages(passages.embeddings[own], passages.counts[start:end], passages.spans[own])
 
 
 def test_documents_become_examples_with_a_label(engine):

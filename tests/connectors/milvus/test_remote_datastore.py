@@ -18,6 +18,7 @@ from docsplit_hf import KNNDatastore, connect_datastore
 from docsplit_hf.connectors.milvus import collection as collection_module
 from docsplit_hf.connectors.milvus import remote_datastore as remote_datastore_module
 from docsplit_hf.connectors.milvus.collection import RemoteDatastoreError
+from docsplit_hf.connectors.milvus.rows import TEXT
 
 from ...classifier.datastore.datastores import fill, make_datastore, make_passages, with_passages
 from ...classifier.datastore.shards import write_shards
@@ -39,40 +40,21 @@ def test_a_repeated_add_adds_no_row_twice(folder):
         datastore.add(keys[:1], ["mineral"], ["same"], ids=["a"])
 
 
-def test_a_document_written_in_part_is_not_found_until_its_add_is_repeated(milvus, monkeypatch, caplog):
-    datastore = milvus.make()
-    keys = np.random.default_rng(0).standard_normal((30, 8)).astype(np.float32)
+def test_texts_of_several_embeddings_are_refused(folder):
+    datastore = folder.make()
+    keys = np.eye(8, dtype=np.float32)
     passages = make_passages(keys)
-    ids = [str(i) for i in range(30)]
-
-    def add():
-        datastore.add(keys, ["fruit"] * 30, ["x" * 9] * 30, ids=ids, passages=passages)
-
-    datastore.add(keys[:1], ["fruit"], ids=["whole"])
-    assert len(datastore.snapshot.keys) == 1  # a copy, which must get the rows that are written later
-    write = collection_module.Collection.write
-
-    def fail(self, partition, rows, documents=0):
-        if partition == "examples":
-            assert len(rows) == passages.counts.sum()
-            write(self, partition, rows[: len(rows) // 2 + 1])
-            raise collection_module.RemoteDatastoreError("gone")
-        write(self, partition, rows, documents)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(collection_module.Collection, "write", fail)
-        with pytest.raises(OSError, match="gone"):
-            add()
-    ends = np.cumsum(passages.counts)
-    there = ends <= ends[-1] // 2 + 1
-    assert 0 < there.sum() < 30 and (~there).any()
-    cut = [str(i) for i in np.flatnonzero(~there)]
-    assert not {*cut} & {*datastore.search(keys[:1], 100).ids[0]}
-    assert len(datastore.snapshot.keys) == 1 + there.sum()
-    add()
-    assert len(datastore) == 31
-    assert sorted(datastore.search(keys[:1], 100).ids[0]) == sorted([*ids, "whole"])
-    np.testing.assert_array_equal(datastore.snapshot.passages.counts, [1, *passages.counts])
+    other = with_passages()
+    other.add(keys, ["fruit"] * 8, ["x" * 9] * 8, passages=passages)
+    for call in (
+        lambda: datastore.add(keys, ["fruit"] * 8, ["x" * 9] * 8, passages=passages),
+        lambda: datastore.add_documents(keys, ["x" * 9] * 8, passages=passages),
+        lambda: datastore.search(keys, 3, passages),
+        lambda: datastore.merge(other),
+    ):
+        with pytest.raises(ValueError, match="use another long_documents, or a KNNDatastore"):
+            call()
+    assert len(datastore) == 0
 
 
 def test_long_texts_are_stored_completely(milvus):
@@ -88,8 +70,8 @@ def test_long_texts_are_stored_completely(milvus):
         number = "abcde".index(row_id)
         assert text == texts[number]
         assert pair == pairs[number]
-    datastore.remove(list("abd"))
-    assert datastore._collection.count("rest") == 2  # of e: 131,070 bytes
+    with pytest.raises(ValueError, match="'f' has more bytes than a row of Milvus, 1,048,560: shorten it"):
+        datastore.add(keys[5:6], ["fruit"], ["f" * 2**20], ids=["f"])
 
 
 def test_two_connections_find_rows_of_each_other(milvus):
@@ -116,14 +98,13 @@ def comparable(example):
 
 
 @pytest.mark.parametrize(
-    "place, multi_label, several",
-    [("folder", False, False), pytest.param("standalone", True, True, marks=pytest.mark.slow)],
+    "place, multi_label",
+    [("folder", False), pytest.param("standalone", True, marks=pytest.mark.slow)],
 )
-def test_merging_a_datastore_twice_adds_it_once(place, request, monkeypatch, multi_label, several):
+def test_merging_a_datastore_twice_adds_it_once(place, request, monkeypatch, multi_label):
     milvus = request.getfixturevalue(place)
     monkeypatch.setattr(remote_datastore_module, "BLOCK_ROWS", 13)
-    make = with_passages if several else make_datastore
-    local = fill(make(multi_label=multi_label, probe=np.ones((3, 8))), passages=several)
+    local = fill(make_datastore(multi_label=multi_label, probe=np.ones((3, 8))))
     local.add(np.ones((1, 8)), [["gravel"]] if multi_label else ["gravel"], ids=["kept"])
     remote = milvus.make(names=["mineral"])
     for _ in range(2):
@@ -131,9 +112,8 @@ def test_merging_a_datastore_twice_adds_it_once(place, request, monkeypatch, mul
         assert (len(remote), len(remote.documents)) == (len(local), len(local.documents))
     remote = milvus.reopened(remote)
     np.testing.assert_array_equal(remote.probe, np.ones((3, 8)))
-    asked = make_passages(np.eye(8)[:3]) if several else None
-    found = remote.search(np.eye(8)[:3], 6, asked)
-    wanted = local.search(np.eye(8)[:3], 6, asked)
+    found = remote.search(np.eye(8)[:3], 6)
+    wanted = local.search(np.eye(8)[:3], 6)
     np.testing.assert_allclose(found.distances, wanted.distances, rtol=1e-5)
     for query, rank in np.ndindex(3, 6):
         own = comparable(found.example(query, rank))
@@ -142,8 +122,8 @@ def test_merging_a_datastore_twice_adds_it_once(place, request, monkeypatch, mul
         assert own == other
     assert remote.view().get(ids=["kept"]).rows["id"].to_pylist() == ["kept"]
     np.testing.assert_allclose(
-        remote.documents.search(np.eye(8)[:3], 4, asked).distances,
-        local.documents.search(np.eye(8)[:3], 4, asked).distances,
+        remote.documents.search(np.eye(8)[:3], 4).distances,
+        local.documents.search(np.eye(8)[:3], 4).distances,
         rtol=1e-5,
     )
     with pytest.raises(ValueError, match="differ from the datastore's"):
@@ -168,22 +148,11 @@ def test_shards_are_merged_and_equal_rows_of_two_blocks_stay_two(folder, tmp_pat
         assert len(remote) == 40 + len(twins)
 
 
-def test_many_near_passages_of_one_document_do_not_hide_other_documents(milvus):
-    """The nearest 200 passages are of one document: the search asks for more."""
-    keys = np.eye(8, dtype=np.float32)
-    counts = np.array([200, 1, 1, 1])
-    embeddings = np.concatenate([np.repeat(keys[:1], 200, axis=0), keys[1:4]])
-    passages = type(make_passages(keys))(embeddings, counts, np.zeros((203, 2), np.int64))
-    datastore = milvus.make()
-    datastore.add(keys[:4], ["fruit"] * 4, ids=list("abcd"), passages=passages)
-    assert sorted(datastore.search(keys[:1], 4).ids[0]) == list("abcd")
-
-
 def test_many_rows_are_fetched_in_parts(milvus, monkeypatch):
     keys = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
     names = [f"l{i}" for i in range(30)]
     datastore = milvus.make(names=names)
-    ids = datastore.add(keys, names[:25] * 2, passages=make_passages(keys), texts=["x" * 9] * 50)
+    ids = datastore.add(keys, names[:25] * 2, texts=["x" * 9] * 50)
     monkeypatch.setattr(collection_module, "REQUEST_ROWS", 20)
     np.testing.assert_array_equal(datastore.snapshot.keys, keys)
     assert milvus.connect(datastore).label_names == tuple(names)
@@ -250,15 +219,13 @@ def test_a_collection_of_another_kind_is_refused(folder):
         connect_datastore(folder.address, "missing", token=folder.token)
     with pytest.raises(ValueError, match="dimension 8, not 9"):
         folder.connect(datastore, dimension=9)
-    folder.connect(datastore, probe=np.ones((3, 8)))  # made by hand, and empty: it belongs to this encoder now
-    np.testing.assert_array_equal(folder.connect(datastore).probe, np.ones((3, 8)))
     datastore.add(np.eye(8)[:1], ["fruit"])
     with pytest.raises(ValueError, match="have one label each"):
         folder.connect(datastore, multi_label=True)
     datastore._about = replace(datastore._about, multi_label=True)
-    rows = [row | {"text": row["text"].replace('"version": 1', '"version": 2')} for row in about_rows(datastore)]
+    rows = [row | {TEXT: row[TEXT].replace('"version": 2', '"version": 3')} for row in about_rows(datastore)]
     datastore._collection.write("about", rows)
-    with pytest.raises(ValueError, match="version 2, but this docsplit_hf reads .* version 1: upgrade"):
+    with pytest.raises(ValueError, match="version 3, but this docsplit_hf reads .* version 2: upgrade"):
         folder.connect(datastore)
 
 

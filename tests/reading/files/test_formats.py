@@ -96,7 +96,7 @@ def test_sections_of_slides_are_no_slides():
 
 def test_a_slide_that_is_missing_is_named_and_the_others_are_read():
     found = read(make_pptx(["one"], order=[0, 7]))
-    assert places(found) == [("slide", "1", "one")] and found.changes.left_out == (("slide 2", "missing"),)
+    assert places(found) == [("slide", "1", "one")] and found.left_out == (("slide 2", "missing"),)
 
 
 @pytest.mark.parametrize("kind", ["diagramData", "chart", "notesSlide"])
@@ -127,7 +127,7 @@ def test_files_that_are_embedded_in_documents_are_named():
         make_pptx(["Body."], **{"ppt/slides/_rels/slide0.xml.rels": slide}),
         make_pdf(["Body."]).replace(b"<< /Type /Catalog /Pages 2 0 R >>", catalog),
     ):
-        assert read(content).changes.left_out == (("a.xlsx", EMBEDDED),)
+        assert read(content).left_out == (("a.xlsx", EMBEDDED),)
 
 
 def test_pictures_that_unpack_to_much_are_no_reason_to_refuse_a_document():
@@ -172,7 +172,7 @@ def test_a_mail_has_its_body_and_attachments_and_names_those_that_fail():
         ("part", "body", "Subject: An offer\nFrom: one@example.org\nTo: two@example.org\n\nDear all,\nsee below."),
         ("part", "attachment: offer.pdf, page 1", "A price."),
     ]
-    assert found.changes.left_out == (("attachment: logo.png", UNKNOWN_FORMAT),)
+    assert found.left_out == (("attachment: logo.png", UNKNOWN_FORMAT),)
 
 
 def test_a_zip_file_has_its_members():
@@ -298,7 +298,7 @@ def test_failures_are_told_apart():
 
 def test_pictures_beside_text_are_counted_and_no_failure():
     found = read(make_pdf(["A page with enough text to count as one.", "", "Another page of text."], picture_on=(0, 1)))
-    assert found.changes.pages_without_text == 1 and len(found.places) == 2
+    assert found.left_out == (("page 2", SCANNED),) and len(found.places) == 2
 
 
 def test_a_mail_of_outlook_has_its_body_and_attachments():
@@ -344,7 +344,7 @@ def test_a_mail_of_outlook_loses_nothing_in_silence():
     streams[attached.format(3) + "3707001F"] = "link.txt".encode("utf-16-le")
     found = read(make_ole(streams))
     assert [word in found.text for word in ("copied", "the whole body", "first.", "second.")] == [True] * 4
-    assert [(part.name, part.reason) for part in found.changes.left_out] == [
+    assert [(part.name, part.reason) for part in found.left_out] == [
         ("body as plain text", OTHER_VERSION),
         ("attachment: __attach_version1.0_#00000002", NO_CONTENT),
         ("attachment: link.txt", NO_CONTENT),
@@ -354,7 +354,7 @@ def test_a_mail_of_outlook_loses_nothing_in_silence():
 def test_rich_text_in_a_mail_of_outlook_is_named():
     subject = {"__substg1.0_0037001F": "An offer".encode("utf-16-le")}
     found = read(make_ole(subject | {"__properties_version1.0": b"", "__substg1.0_10090102": b"packed"}))
-    assert found.changes.left_out == (("body", PACKED_RICH_TEXT),)
+    assert found.left_out == (("body", PACKED_RICH_TEXT),)
 
 
 @pytest.mark.parametrize(
@@ -382,16 +382,15 @@ WORDS = st.text(st.characters(codec="utf-8"), max_size=30)
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.text(max_size=5), WORDS), max_size=8))
 def test_a_place_spans_the_text_of_its_part(given_parts):
-    from docsplit_hf.reading.files.parts import Part, join_parts
-    from docsplit_hf.reading.files.places import Changes
+    from docsplit_hf.reading.files.parts import Content, Part, join_parts
 
     parts = [Part(kind, name, text) for kind, name, text in given_parts]
     try:
-        found = join_parts(parts, Changes(), FileOptions())
+        found = join_parts(Content(parts), FileOptions())
     except Refusal as error:
         assert error.reason == EMPTY
         return
-    alone = [join_parts([part], Changes(), FileOptions()).text for part in parts if _has_text(part)]
+    alone = [join_parts(Content([part]), FileOptions()).text for part in parts if _has_text(part)]
     assert [found.text[place.start : place.end] for place in found.places] == alone
     assert found.text == "\n".join(alone)
     for before, after in zip(found.places, found.places[1:], strict=False):
@@ -402,11 +401,11 @@ def _has_text(part):
     return bool(part.text.strip())
 
 
-@given(st.lists(st.lists(st.text("abc 1", max_size=12), max_size=6), min_size=1, max_size=5))
+@given(st.lists(st.lists(st.text("abc 1", max_size=12), max_size=6), min_size=1, max_size=2))
 def test_pages_of_a_pdf_file_are_their_places(pages):
     texts = ["\n".join(page) for page in pages]
     try:
-        found = read(make_pdf(texts), drop_repeated_lines=False, join_hyphens=False, join_lines=False)
+        found = read(make_pdf(texts))
     except Refusal as error:
         assert error.reason == EMPTY
         return

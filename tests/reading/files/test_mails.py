@@ -29,7 +29,7 @@ def test_each_part_of_a_mail_is_read_or_named(name):
     for file_name in ("a.eml", "a.doc"):
         found = read(content, file_name)
         assert not [word for word in words.split() if word not in found.text]
-        assert found.changes.left_out == left_out
+        assert found.left_out == left_out
 
 
 def test_versions_of_a_text_are_read_once():
@@ -37,13 +37,13 @@ def test_versions_of_a_text_are_read_once():
     assert read(MAILS["Apple Mail"].content).text.count("one") == 1
 
 
-def test_characters_that_cannot_be_decoded_are_counted():
-    assert read(mail(leaf("text/plain", b"\xef\xbb\xbfa\xff"))).changes.replaced_characters == 1
+def test_characters_that_cannot_be_decoded_are_replaced():
+    assert read(mail(leaf("text/plain", b"\xef\xbb\xbfa\xff"))).text.endswith("a\ufffd")
 
 
 def test_a_file_in_a_mail_in_a_zip_file_is_named_with_both():
     found = read(make_zip({"a.eml": MAILS["Exchange, TNEF"].content}))
-    assert found.changes.left_out == (("a.eml, attachment: winmail.dat", UNKNOWN_FORMAT),)
+    assert found.left_out == (("a.eml, attachment: winmail.dat", UNKNOWN_FORMAT),)
 
 
 def test_parts_in_one_another_without_end_are_refused():
@@ -69,7 +69,7 @@ def test_the_mails_of_pythons_own_tests():
             if part.get_content_type() == "text/plain" and not part.is_multipart():
                 text = (part.get_payload(decode=True) or b"").decode("latin-1")
                 missing = [word for word in text.split() if word.isascii() and word not in found.text]
-                assert not missing or found.changes.left_out, (file.name, missing)
+                assert not missing or found.left_out, (file.name, missing)
 
 
 TREES = st.recursive(
@@ -107,6 +107,6 @@ def test_no_tree_of_parts_loses_a_text_in_silence(node):
     words = []
     found = read(mail(made(node, words)))
     missing = [word for word in words if word not in found.text]
-    assert bool(missing) == bool(found.changes.left_out)
-    assert all(part.reason == OTHER_VERSION for part in found.changes.left_out)
+    assert bool(missing) == bool(found.left_out)
+    assert all(part.reason == OTHER_VERSION for part in found.left_out)
     assert not missing or has_versions(node)

@@ -10,8 +10,9 @@
 
 It needs redis-server. A person has sorted some documents of each kind, which are put into the database. Others arrive
 in batches: through the consumption folder for ours; for its own classifier in the inbox of the database, where the
-command document_retagger asks it as consumption does, but without reading the files. After each batch a person sorts what is in the inbox, rightly, and both classifiers learn. With its
-own classifier, everything stays in the inbox, so the person sees all of it; with ours, only what was left.
+command document_retagger asks it as consumption does, but without reading files. After each batch a person sorts what
+is in the inbox, rightly, and both classifiers learn. With its own classifier, everything stays in the inbox, so the
+person sees all of it; with ours, only what was left.
 """
 
 import argparse

@@ -33,7 +33,7 @@ DEFAULTS = {
     "DOCSPLIT_PAPERLESS_URL": "http://127.0.0.1:8000",
     "DOCSPLIT_SERVE_URL": "http://127.0.0.1:8001",
     "DOCSPLIT_SERVE_TOKEN": "",  # of those who ask; a server on the same machine needs none
-    "DOCSPLIT_REJECT": "0.05",  # the share of wrong answers to allow
+    "DOCSPLIT_REJECT": "0.05",  # the share of documents to allow that leave the inbox with something wrong
     "DOCSPLIT_CHARACTERS": "5000",  # how much of a text is read, about two pages
 }
 
@@ -184,12 +184,11 @@ def answer(document_id: str) -> str:
     catalog = Catalog.read(paperless)
     document = paperless.send("GET", f"/api/documents/{document_id}/")
     text = document["content"][: int(number("DOCSPLIT_CHARACTERS"))]
+    empty = [name for name in served if not catalog.value(document, name)]  # a rule or a person has set the others
     written: dict[str, Any] = {}
     left: list[str] = []
-    for name in served:
-        if catalog.value(document, name):
-            continue  # a rule, a workflow or a person was first
-        label = ask(asked, name, text, reject) if text.strip() else ""
+    for name in empty:
+        label = ask(asked, name, text, reject / len(empty)) if text.strip() else ""
         try:
             written[name] = catalog.find(name, label)
         except KeyError:  # it is too unsure, or was removed from paperless since

@@ -8,9 +8,11 @@
         --stop_words nltk_data/corpora/stopwords --output docs/results/paperless.jsonl $reject
     done
 
-It needs redis-server. A person sorts some documents of each kind at first. Others arrive in batches through the
-consumption folder. After each batch a person sorts what is in the inbox, rightly, and both classifiers learn. With its
-own classifier, everything stays in the inbox, so the person sees all of it; with ours, only what was left.
+It needs redis-server. A person has sorted some documents of each kind, which are put into the database. Others arrive
+in batches: through the consumption folder for ours; for its own classifier in the inbox of the database, where the
+command document_retagger asks it as consumption does, but without reading files. After each batch a person sorts what
+is in the inbox, rightly, and both classifiers learn. With its own classifier, everything stays in the inbox, so the
+person sees all of it; with ours, only what was left.
 """
 
 import argparse
@@ -39,6 +41,7 @@ LISTS = {"document_type": "document_types", "correspondent": "correspondents", "
 AUTO = 6  # paperless' matching algorithm that asks its own classifier
 NEVER = 0
 INBOX = "inbox"
+RETAGGED = ("--inbox-only", "--document_type", "--correspondent", "--tags", "--skip-checks")
 
 
 @dataclass
@@ -116,17 +119,16 @@ class Measurement:
             values = archive.values(field)
             self.ids[field] = {value: self._create(LISTS[field], value, algorithm) for value in values}
 
-    def run(self, learn: Callable[[], float]) -> list[Batch]:
-        """Let all documents arrive, and learn before each batch."""
-        self._consume(self.archive.sorted_at_first)
-        self._sort_inbox()
+    def run(self, learn: Callable[[], float], arrive: Callable[[list[Paper]], float]) -> list[Batch]:
+        """Let all documents arrive, and learn before each batch; both functions return their seconds."""
+        self.store(self.archive.sorted_at_first, is_sorted=True)
         learn()
         batches: list[Batch] = []
         for papers in self.archive.batches:
             if batches:
                 self._sort_inbox()
                 batches[-1].seconds_learning = round(learn(), 1)
-            seconds = self._consume(papers)
+            seconds = arrive(papers)
             batches.append(self._look({paper.name for paper in papers}, seconds))
             print(json.dumps(asdict(batches[-1])), flush=True)
         return batches
@@ -135,7 +137,22 @@ class Measurement:
         body = {"name": name, "matching_algorithm": algorithm, **more}
         return self.paperless.send("POST", f"/api/{path}/", body)["id"]
 
-    def _consume(self, papers: list[Paper]) -> float:
+    def store(self, papers: list[Paper], is_sorted: bool) -> None:
+        """Put documents into the database: with their right values, or into the inbox."""
+        self.papers |= {paper.name: paper for paper in papers}
+        documents = []
+        for paper in papers:
+            document = {"original_filename": paper.name, "content": paper.text, "tags": [self.inbox]}
+            if is_sorted:
+                tag = self.ids["tags"].get(paper.truth("tags"))
+                document["tags"] = [tag] if tag else []
+                for field in ("document_type", "correspondent"):
+                    document[f"{field}_id"] = self.ids[field].get(paper.truth(field))
+            documents.append(document)
+        self.paperless.store(documents)
+
+    def consume(self, papers: list[Paper]) -> float:
+        """Let documents arrive through the consumption folder."""
         self.papers |= {paper.name: paper for paper in papers}
         return self.paperless.consume({paper.name: paper.text for paper in papers})
 
@@ -200,7 +217,12 @@ def measure_own(options: argparse.Namespace, archive: Archive, home: Path) -> Me
     try:
         paperless.start()
         measurement = Measurement(paperless, archive, AUTO)
-        batches = measurement.run(lambda: paperless.manage("document_create_classifier", "--skip-checks"))
+
+        def arrive(papers: list[Paper]) -> float:
+            measurement.store(papers, is_sorted=False)
+            return paperless.manage("document_retagger", *RETAGGED)
+
+        batches = measurement.run(lambda: paperless.manage("document_create_classifier", "--skip-checks"), arrive)
         return Measured(paperless.version(), batches)
     finally:
         paperless.stop()
@@ -224,7 +246,8 @@ def measure_ours(options: argparse.Namespace, archive: Archive, home: Path) -> M
 
     try:
         paperless.start()
-        batches = Measurement(paperless, archive, NEVER).run(learn)
+        measurement = Measurement(paperless, archive, NEVER)
+        batches = measurement.run(learn, measurement.consume)
         return Measured(paperless.version(), batches)
     finally:
         for server in servers:

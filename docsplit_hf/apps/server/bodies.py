@@ -86,14 +86,17 @@ def call_options_of(request: AnswerOptions, server: Server) -> CallOptions:
         given["top_k"] = given["top_k"] or None  # 0 asks for all labels
     answers = server.settings
     novelty = given.pop("novelty", None)
+    each_label = given.pop("each_label")
     if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
         given["reject"] = answers.reject
         novelty = answers.novelty if novelty is None else novelty
     if novelty is not None and "reject" not in given:
         raise unprocessable(f"novelty {novelty} is a second limit beside that of reject: send reject, too.", "novelty")
+    if each_label and "reject" not in given:
+        raise unprocessable("each_label keeps the error rate of reject for each label: send reject, too.", "each_label")
     try:
         if "reject" in given:
-            given["reject"] = RejectionLimits(given["reject"], novelty)
+            given["reject"] = RejectionLimits(given["reject"], novelty, each_label)
         return checked_options(**given)
     except (ValueError, TypeError) as error:
         raise unprocessable(str(error)) from None

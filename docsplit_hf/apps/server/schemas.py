@@ -52,6 +52,7 @@ class AnswerOptions(Strict):
     explain: StrictBool = Field(False, description="Whether to explain each answer.")
     reject: Fraction | None = Field(None, description="The error rate to allow; unsure texts get the label null.")
     novelty: Fraction | Literal[False] | None = Field(None, description="With reject: the in-scope texts to lose.")
+    each_label: StrictBool = Field(False, description="With reject: the error rate holds for each label.")
     labels_at: Fraction | None = Field(None, description="The probability that the set of labels has the right one.")
     return_novelty: StrictBool = Field(False, description="Whether to return how new each text is.")
     return_read: StrictBool = Field(False, description="Whether to return the fraction of each text that was read.")

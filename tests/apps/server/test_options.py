@@ -27,6 +27,7 @@ def options(given, **answers):
         ({}, {"reject": 0.1, "novelty": 0.05}, {"reject": RejectionLimits(0.1, 0.05)}),
         ({"novelty": False}, {"reject": 0.1, "novelty": 0.05}, {"reject": RejectionLimits(0.1, False)}),
         ({"reject": 0.2}, {"reject": 0.1, "novelty": 0.05}, {"reject": RejectionLimits(0.2)}),
+        ({"each_label": True}, {"reject": 0.1}, {"reject": RejectionLimits(0.1, each_label=True)}),
         ({"top_k": 3}, {"reject": 0.1}, {"top_k": 3}),
         ({"labels_at": 0.9}, {"reject": 0.1}, {"labels_at": 0.9, "reject": RejectionLimits(0.1)}),
     ],
@@ -35,7 +36,14 @@ def test_rejection_is_the_servers_where_a_request_does_not_mention_it(given, ans
     assert options(given, **answers) == OFF | expected
 
 
-REFUSED = [{"labels_at": 0}, {"reject": 0}, {"reject": 1}, {"novelty": 0.1, "reject": 0}, {"novelty": 0.1}]
+REFUSED = [
+    {"labels_at": 0},
+    {"reject": 0},
+    {"reject": 1},
+    {"novelty": 0.1, "reject": 0},
+    {"novelty": 0.1},
+    {"each_label": True},
+]
 
 
 @pytest.mark.parametrize("given", REFUSED)

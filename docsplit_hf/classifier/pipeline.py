@@ -467,7 +467,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             **options: ``bf16``, ``batch_size``, ``max_length``, ``max_passages`` as for a call.
 
         Returns:
-            The changes, the new words, and the most novel texts; it prints as a table.
+            The changes, and the new words; it prints as a table.
 
         Raises:
             TypeError: If a text is not a string.

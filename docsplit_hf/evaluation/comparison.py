@@ -185,13 +185,9 @@ def tables(records: Sequence[Record]) -> str:
     sections = []
     for protocol, rows in frame.groupby("protocol", sort=False):
         metrics = [name for name in SHOWN if name in rows and rows[name].notna().any()]
-        by_system = rows.groupby(["task", "shots", "system"], sort=False, dropna=False)[metrics]
-        means = by_system.mean().mul(100)
-        spreads = by_system.std().mul(100)
         lines = []
-        for (task, shots, system), values in means.iterrows():
-            spread = spreads.loc[(task, shots, system)]
-            cells = [_cell(values[name], spread[name]) for name in metrics]
+        for (task, shots, system), of_system in rows.groupby(["task", "shots", "system"], sort=False, dropna=False):
+            cells = [_cell(100 * of_system[name].mean(), 100 * of_system[name].std()) for name in metrics]
             lines.append((task, "all" if pd.isna(shots) else f"{shots:g}", system, *cells))
         header = ("Task", "Examples per class", "System", *(SHOWN[name] for name in metrics))
         sections.append(f"## {protocol}: {PROTOCOLS[protocol]}\n\n{SPREAD}\n\n{table(header, lines)}\n")

@@ -142,7 +142,7 @@ def journey(pipe, texts, labels):
     results += [list(report.shares.items()), shown(pipe(texts[40:], explain=True, return_neighbors=2))]
     audit = pipe.audit(show_progress=False)
     results += [audit.checked, [shown(asdict(outlier)) for outlier in audit.outliers]]
-    results += [[one["text"] for one in pipe.suggest(3)], shown(pipe.measure_drift(texts[40:44]).most_novel)]
+    results += [[one["text"] for one in pipe.suggest(3)], pipe.measure_drift(texts[40:44]).labels]
     pipe.remove_examples(added[:2])
     pipe.relabel({added[3]: "engine" if isinstance(labels[0], str) else ["engine"]})
     results += [shown(pipe(texts[40:])), shown(pipe(texts[40:], method="knn", k=3, return_neighbors=3))]

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from docsplit_hf import load_system
 from docsplit_hf.evaluation.systems import TfidfSystem
+from experiments.evaluation.systems import load_system
 from experiments.systems import ALL_SYSTEMS_WITHOUT_ENCODER, BM25System, with_passages
 
 TRAIN = ["the red fruit on the table", "a grey mineral on a table", "red red wine"]

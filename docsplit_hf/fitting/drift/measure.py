@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,7 +21,7 @@ from ..ensemble.scoring import PreparedExperts, score_texts
 from ..ensemble.tfidf import words_of
 from ..label_tree import NO_LEVEL, extend_tree
 from ..rejection import check_error, closeness, familiarity
-from .report import MEASURES, Change, DriftReport, NovelEntry, mean_change
+from .report import MEASURES, Change, DriftReport, mean_change
 
 # From N texts and their pairs to embeddings and logits, as TextEmbedder.embed.
 Embed: TypeAlias = "Callable[[Sequence[str], Sequence[str | None]], Predictions]"
@@ -30,7 +29,6 @@ Embed: TypeAlias = "Callable[[Sequence[str], Sequence[str | None]], Predictions]
 TEXTS_PER_WINDOW = 1024  # texts read at a time, to bound memory
 MAX_STORE_TEXTS = 2_000  # of the datastore; a larger sample barely narrows the intervals
 MAX_NEW_WORDS = 20
-MAX_NOVEL_TEXTS = 5
 
 
 class KnownWords(NamedTuple):
@@ -155,24 +153,12 @@ def _unknown_fractions(known: KnownWords | None, texts: list[str]) -> np.ndarray
     return np.array([known.unknown(text)[0] for text in texts])
 
 
-class NovelText(NamedTuple):
-    """Text with its novelty, embedding and probabilities."""
-
-    novelty: float
-    row: int  # among the given texts
-    text: str
-    text_pair: str | None
-    embedding: np.ndarray  # (D,)
-    probabilities: np.ndarray  # (L,)
-
-
 class _MeasuredPeriod(NamedTuple):
-    """Measures and novel texts of a period."""
+    """Measures and new words of a period."""
 
     period: DriftPeriod
     empty: int  # number of empty texts
     new_words: Counter[str]  # number of texts with each word that the datastore does not have
-    most_novel: list[NovelText]
 
 
 def measure_drift(
@@ -220,7 +206,6 @@ def measure_drift(
         labels=labels,
         drift={name: mean_change(getattr(current, name), getattr(reference, name)) for name in MEASURES},
         new_words=dict(frequent_first[:MAX_NEW_WORDS]),
-        most_novel=_describe_novel(ready, measured.most_novel),
     )
 
 
@@ -250,7 +235,6 @@ def _measure(
     parts: list[DriftPeriod] = []
     count = 0
     new_words: Counter[str] = Counter()
-    most_novel: list[NovelText] = []
     with tqdm(total=total, desc=f"Reading {what}", unit="text", disable=not show_progress) as progress:
         while window := list(itertools.islice(stream, TEXTS_PER_WINDOW)):
             texts, pairs = texts_and_pairs(window, count)
@@ -260,10 +244,7 @@ def _measure(
                 pairs = [pairs[row] for row in rows]
                 joined = joined_texts(texts, pairs)
                 predictions = embed(texts, pairs)
-                embeddings = predictions.retrieval_embeddings
-                part = measure_period(ready, known, embeddings, joined, predictions.logits)
-                candidates = _novel_texts(part, [count + row for row in rows], texts, pairs, embeddings)
-                most_novel = _most_novel(candidates, most_novel)
+                part = measure_period(ready, known, predictions.retrieval_embeddings, joined, predictions.logits)
                 if known is not None:
                     for text in joined:
                         _, unknown = known.unknown(text)
@@ -274,34 +255,7 @@ def _measure(
     if not parts:
         raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: give at least one.")
     period = DriftPeriod(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    return _MeasuredPeriod(period, empty=count - len(period.closeness), new_words=new_words, most_novel=most_novel)
-
-
-def _novel_texts(
-    part: DriftPeriod, rows: list[int], texts: list[str], pairs: list[str | None], embeddings: np.ndarray
-) -> list[NovelText]:
-    """Describe the texts of a window with their novelty; none if novelty is unknown."""
-    if not len(part.novelty):
-        return []
-    return [
-        NovelText(
-            novelty=float(part.novelty[number]),
-            row=row,
-            text=texts[number],
-            text_pair=pairs[number],
-            embedding=embeddings[number],
-            probabilities=part.probabilities[number],
-        )
-        for number, row in enumerate(rows)
-    ]
-
-
-def _most_novel(candidates: list[NovelText], earlier: list[NovelText]) -> list[NovelText]:
-    """Select the most novel of the candidates and of earlier texts, without repetition."""
-    different: dict[tuple[str, str | None], NovelText] = {}
-    for text in (*candidates, *earlier):
-        different[text.text, text.text_pair] = text
-    return heapq.nlargest(MAX_NOVEL_TEXTS, different.values(), key=lambda text: (text.novelty, -text.row))
+    return _MeasuredPeriod(period, empty=count - len(period.closeness), new_words=new_words)
 
 
 def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:
@@ -310,20 +264,3 @@ def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:
     if thresholds is not None:
         return probabilities >= thresholds
     return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]
-
-
-def _describe_novel(ready: PreparedExperts, novel: list[NovelText]) -> list[NovelEntry]:
-    """Describe the most novel texts with their answers and nearest examples."""
-    if not novel:
-        return []
-    neighbors = ready.view.search(np.stack([text.embedding for text in novel]), 1)
-    label_names = ready.view.label_names
-    described = []
-    for number, text in enumerate(novel):
-        answered = np.flatnonzero(_answered(ready, text.probabilities[None])[0])
-        labels = [label_names[label] for label in answered]
-        entry = {"row": text.row, "text": text.text, "text_pair": text.text_pair, "novelty": text.novelty}
-        entry |= {"labels": labels} if ready.ensemble.multi_label else {"label": labels[0]}
-        entry |= {"score": float(text.probabilities.max()), "nearest": neighbors.example(number, 0)}
-        described.append(entry)
-    return described

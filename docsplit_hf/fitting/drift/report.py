@@ -7,11 +7,9 @@ import textwrap
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NotRequired, TypedDict
 
 import numpy as np
 
-from ...arrays.snapshot import ExampleShown
 from ...reading.characters import on_one_line
 from ...storage.inside_folder import write_file
 
@@ -65,19 +63,6 @@ def mean_change(now: np.ndarray, then: np.ndarray) -> Change:
     return Change(now=mean_now, then=mean_then, low=float(interval.low), high=float(interval.high))
 
 
-class NovelEntry(TypedDict):
-    """A novel text with its answer and its nearest example."""
-
-    row: int
-    text: str
-    text_pair: str | None
-    novelty: float
-    score: float
-    nearest: ExampleShown
-    label: NotRequired[str]
-    labels: NotRequired[list[str]]  # if a text may have several
-
-
 @dataclass(frozen=True)
 class DriftReport:
     """The drift report of ``pipe.measure_drift(texts)``; printed, it is a table.
@@ -101,8 +86,6 @@ class DriftReport:
             the fraction of held-out examples that are more familiar. ``unknown_words``: the fraction of the words of a
             text that no other text of the datastore has.
         new_words: The number of texts with each of the 20 most frequent words that the datastore does not have.
-        most_novel: The most novel texts: ``row`` among the given texts, ``text``, ``text_pair``, ``novelty``, the
-            answer, ``label`` (``labels``, if a text may have several) and ``score``, and the ``nearest`` example.
     """
 
     texts: int
@@ -115,7 +98,6 @@ class DriftReport:
     labels: dict[str, Change]
     drift: dict[str, Change]
     new_words: dict[str, int]
-    most_novel: list[NovelEntry]
 
     @property
     def verdict(self) -> str:
@@ -165,13 +147,6 @@ class DriftReport:
         if self.new_words:
             words = ", ".join(f"{word} ({count:,})" for word, count in self.new_words.items())
             lines.append(textwrap.fill(f"New words, with the number of texts: {words}.", PRINTED_WIDTH))
-        if self.most_novel:
-            lines.append("Most novel:")
-        for text in self.most_novel:
-            nearest = text["nearest"]
-            answer = f"{_answer(text)} ({text['score']:.2f})"
-            lines.append(f"  {text['novelty']:.3f}  row {text['row']}, {answer}: {_cut(text['text'])}")
-            lines.append(f"         nearest, {_answer(nearest)}: {_cut(nearest['text'] or nearest['id'])}")
         return "\n".join(lines)
 
     def _rows(self) -> dict[str, Change]:
@@ -201,13 +176,6 @@ def _cells(change: Change) -> dict[str, str]:
     if change.low is not None:
         cells["98.3 % interval"] = f"{change.low:+.3f} to {change.high:+.3f}"
     return cells
-
-
-def _answer(entry: NovelEntry | ExampleShown) -> str:
-    """Label or labels of an entry, as text."""
-    if "label" in entry:
-        return entry["label"]
-    return ", ".join(entry["labels"]) or "no label"
 
 
 def _cut(text: str) -> str:

@@ -129,7 +129,7 @@ def test_two_folders_of_classes_give_labels_and_one_gives_texts_alone(tmp_path, 
             (tmp_path / split / f"class {i % 2}" / f"{i}.txt").write_text(f"Text {i} to {split}.")
     task = load_evaluation_task(tmp_path)
     assert (task.label_names, len(task.train_texts), len(task.test_texts)) == (["class 0", "class 1"], 6, 6)
-    with caplog.at_level(logging.INFO, "docsplit_hf"):
+    with caplog.at_level(logging.INFO, "experiments"):
         task = load_evaluation_task(tmp_path / "train")
     assert (task.label_names, len(task.train_texts), len(task.test_texts)) == (["class 0", "class 1"], 4, 2)
     assert "train is read as texts with labels, which are its 2 folders: class 0, class 1." in caplog.text

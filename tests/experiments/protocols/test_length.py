@@ -10,7 +10,7 @@ from experiments.papers_options import PaperSettings
 from experiments.protocols.length import metrics_by_length, passage_predictions, reading_by_length
 from experiments.protocols.nearest_neighbors import has_passages, knn_predictions
 from experiments.systems import with_passages
-from tests.experiments.evaluation.test_protocols import clusters, labeled
+from tests.evaluation.test_probes import clusters, labeled
 
 from ..planning import plan
 

@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from experiments.protocols import nearest_neighbors as neighbors
 from experiments.protocols.jackknife import half_interval, ratio_without_each, with_intervals
 from experiments.protocols.nearest_neighbors import knn_metrics
-from tests.experiments.evaluation.test_protocols import clusters, labeled
+from tests.evaluation.test_probes import clusters, labeled
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -5,16 +5,16 @@ import pytest
 import scipy.sparse
 import torch
 
-from experiments.evaluation import protocols
+from docsplit_hf.evaluation import probes
 from experiments.protocols import perceptron
 from experiments.protocols.perceptron import fit_mlp, mlp_predictions
-from tests.experiments.evaluation.test_protocols import clusters, labeled
+from tests.evaluation.test_probes import clusters, labeled
 
 
 @pytest.fixture
 def few_are_held_out(monkeypatch):
     """Hold out examples of small training sets too, for early stopping."""
-    monkeypatch.setattr(protocols, "FEWEST_TO_HOLD_OUT", 100)
+    monkeypatch.setattr(probes, "FEWEST_TO_HOLD_OUT", 100)
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -59,13 +59,6 @@ def test_drift_agrees_with_the_answers_of_the_pipeline(fitted, texts, monkeypatc
     assert report.rejected.now == np.mean(rejected) and 0 < report.rejected.now < 1
     held_out = fitted.datastore.fitted.arrays["held_out_probabilities"]
     assert report.rejected.then >= np.mean(held_out.max(1) < level) and report.level == level
-    best = report.most_novel[0]
-    (answer,) = fitted([best["text"]], return_neighbors=16)
-    assert (best["label"], best["score"]) == (answer["label"], pytest.approx(answer["score"], abs=1e-4))
-    examples = [one["id"] for one in answer["neighbors"] if "label_probability" not in one]
-    assert best["nearest"]["id"] == examples[0] and came[best["row"]] == best["text"]
-    novelties = [entry["novelty"] for entry in report.most_novel]
-    assert len(novelties) == 5 and novelties == sorted(novelties, reverse=True)
 
 
 def test_drift_is_reported_only_for_different_texts(fitted, texts):
@@ -89,7 +82,6 @@ def test_texts_may_have_any_form(window, fitted, texts, monkeypatch):
     for form in (iter, pd.Series, np.array, as_dataset):
         found = fitted.measure_drift(form(came), form(earlier), show_progress=True)
         assert found == expected and (found.texts, found.empty) == (18, 1)
-    assert {entry["row"] for entry in expected.most_novel} <= {*range(6), *range(7, 19)}
 
 
 def test_texts_are_embedded_once(fitted, texts, monkeypatch):
@@ -105,7 +97,7 @@ def test_texts_are_embedded_once(fitted, texts, monkeypatch):
     assert sorted(seen) == sorted([*texts[32:], *texts[20:24]])
 
 
-def test_multi_label_texts_are_not_rejected(untrained, texts, tmp_path):
+def test_multi_label_texts_are_not_rejected(untrained, texts):
     several = [[name for name in ("river", "engine") if name in text] for text in texts[:24]]
     pairs = [{"text": text[:30], "text_pair": text[30:]} for text in texts]
     untrained.add_examples(pairs[:24], several)
@@ -115,7 +107,6 @@ def test_multi_label_texts_are_not_rejected(untrained, texts, tmp_path):
     answers = untrained(pairs[24:], return_neighbors=1)
     for name, change in report.labels.items():
         assert change.now == np.mean([name in answer["labels"] for answer in answers])
-    assert all("labels" in entry and entry["text_pair"] for entry in written(report, tmp_path)["most_novel"])
 
 
 def test_a_classifier_with_a_head_reads_the_documents_again(pipe, texts):
@@ -147,11 +138,6 @@ def test_too_few_texts_are_reported(fitted, untrained, texts):
     untrained.fit(show_progress=False)  # no example can be held out where each label has only one
     report = untrained.measure_drift(texts[32:])
     assert report.rejected is None and report.earlier == 0 and "No error rate can be guaranteed" in str(report)
-
-
-def test_pairs_with_equal_first_texts_are_different(fitted, texts):
-    pairs = [{"text": "a question", "text_pair": text} for text in texts[:3]]
-    assert {text["text_pair"] for text in fitted.measure_drift(pairs).most_novel} == set(texts[:3])
 
 
 ERRORS = {

@@ -11,7 +11,7 @@ All examples in the pool of a task (a folder of jsonl with train and test) have 
   unchanged and with 5 % changed. The audit's corrections are applied unedited; macro F1 on test texts is measured
   before and after.
 - copies: 100 documents are added a second time, with a sentence replaced by one of another document. Ours uses the
-  texts, or the embeddings if no texts are stored; Datalab uses the embeddings.
+  texts, Datalab the embeddings.
 - strangers: texts of the other tasks are added, one per hundred examples.
 
 Run it again to continue a stopped run: finished records in audit.jsonl are kept. It ends with tables in audit.md.
@@ -276,10 +276,9 @@ def planted_copies(
     copies = cached_embeddings(embedder, [json.dumps(text) for text in texts], folder)
     both = np.concatenate([keys, copies])
     pairs = list(zip(sources, range(len(keys), len(keys) + COPIES), strict=True))
-    for name, kept in (("ours", [*task.pool, *texts]), ("ours, no texts kept", None)):
-        store = KNNDatastore(both, np.zeros(len(both), int), ["any"], kept)
-        groups = duplicate_groups(store.snapshot.rows, unit(both))
-        yield name, of_pairs(pairs, [group.rows for group in groups], len(keys))
+    store = KNNDatastore(both, np.zeros(len(both), int), ["any"], [*task.pool, *texts])
+    groups = duplicate_groups(store.snapshot.rows)
+    yield "ours", of_pairs(pairs, [group.rows for group in groups], len(keys))
     sets = datalab(both, "near_duplicate")["near_duplicate_sets"]
     yield "Datalab", of_pairs(pairs, [[row, *near] for row, near in enumerate(sets)], len(keys))
 

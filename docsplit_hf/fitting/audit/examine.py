@@ -42,7 +42,7 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
     with tqdm(total=3, desc="Auditing", unit="step", disable=not show_progress) as progress:
         nearest = nearest_examples(vectors)
         progress.update()
-        groups = duplicate_groups(snapshot.rows, vectors)
+        groups = duplicate_groups(snapshot.rows)
         progress.update()
         suspects, wrong = suspect_labels(answers.labels, answers.rows, answers.probabilities, nearest)
         progress.update()

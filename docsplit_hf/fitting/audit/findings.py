@@ -1,6 +1,6 @@
 """Search for suspect labels, confused labels, outliers and near-duplicates among examples.
 
-Near-duplicates are found by sets of word triples (shingles), or by embeddings if the datastore keeps no texts.
+Near-duplicates are found by sets of word triples (shingles).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ...arrays.duplicates import EQUAL_DISTANCE, number_texts
+from ...arrays.duplicates import number_texts
 from ...reading.inputs import joined_texts
 from ...reading.shingles import MAX_SHINGLES, Shingles, shingles_of
 from ...reading.words import number_words
@@ -35,9 +35,6 @@ MAX_CHANGED_SHINGLES = 50
 COMPARED_HASHES = 20
 MAX_TEXTS_PER_HASH = 30  # if more texts share a hash, each is compared only with the next one
 TEXT_PAIRS_PER_BLOCK = 65_536  # pairs compared at a time, to bound memory
-# At lower cosines, texts of one topic outnumber edited copies. Recall at 0.95: 25% of edited short texts, 75% of edited
-# long texts.
-NEAR_COSINE = 0.95
 
 
 class Nearest(NamedTuple):
@@ -92,16 +89,12 @@ class SimilarPairs(NamedTuple):
     similarity: np.ndarray  # float64 (P,), from 0 to 1
 
 
-def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup]:
-    """Group near-duplicates, exact copies first; vectors ``(N, D)`` of norm 1 are used for rows without a text."""
+def duplicate_groups(rows: pa.Table) -> list[DuplicateGroup]:
+    """Group near-duplicates, exact copies first; rows without a text have none."""
     texts = rows["text"].to_pylist()
     pairs = rows["text_pair"].to_pylist()
     text_numbers, _ = number_texts(rows, texts, pairs)  # -1 without a text
-    found = [
-        near_duplicates(joined_texts(texts, pairs)),
-        _equal_texts(text_numbers),
-        _near_vectors(vectors, text_numbers),
-    ]
+    found = [near_duplicates(joined_texts(texts, pairs)), _equal_texts(text_numbers)]
     edges = np.concatenate([pairs.rows for pairs in found])
     similarity = np.concatenate([pairs.similarity for pairs in found])
     graph = sp.coo_array((np.ones(len(edges)), tuple(edges.T)), (len(texts), len(texts)))
@@ -111,9 +104,7 @@ def duplicate_groups(rows: pa.Table, vectors: np.ndarray) -> list[DuplicateGroup
     for number, edges_of_group in _by_group(group_of_row[edges[:, 0]], np.arange(len(edges))).items():
         members = rows_of_group[number]
         lowest = float(similarity[edges_of_group].min())
-        has_texts = bool(text_numbers[members[0]] >= 0)
-        has_one_text = len(np.unique(text_numbers[members])) == 1  # also True for rows without texts
-        exact = has_one_text and (has_texts or lowest >= 1)
+        exact = len(np.unique(text_numbers[members])) == 1
         groups.append(DuplicateGroup(rows=members.tolist(), similarity=lowest, exact=exact))
     return sorted(groups, key=lambda group: (not group.exact, -group.similarity, group.rows))
 
@@ -131,19 +122,6 @@ def _equal_texts(text_numbers: np.ndarray) -> SimilarPairs:
     is_equal = (text_numbers[order][1:] == text_numbers[order][:-1]) & (text_numbers[order][1:] >= 0)
     edges = np.stack([order[:-1][is_equal], order[1:][is_equal]], axis=1)
     return SimilarPairs(rows=edges, similarity=np.ones(len(edges)))
-
-
-def _near_vectors(vectors: np.ndarray, text_numbers: np.ndarray) -> SimilarPairs:
-    """Pair rows without texts by their embeddings."""
-    rows = np.flatnonzero(text_numbers < 0)
-    if len(rows) < 2:
-        return SimilarPairs(rows=np.zeros((0, 2), np.int64), similarity=np.zeros(0))
-    near = nearest_examples(vectors[rows])
-    first, rank = np.nonzero(near.cosines >= NEAR_COSINE)
-    cosines = near.cosines[first, rank].astype(np.float64)
-    cosines[2 - 2 * cosines <= max(EQUAL_DISTANCE, 4 * np.finfo(np.float32).eps)] = 1.0
-    edges = np.stack([rows[first], rows[near.rows[first, rank]]], axis=1)
-    return SimilarPairs(rows=edges, similarity=cosines.clip(0, 1))
 
 
 def near_duplicates(texts: Sequence[str]) -> SimilarPairs:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ...reading.characters import on_one_line
 from ...storage.inside_folder import write_file
+from ..ensemble.schema import is_possible
 
 Labels = str | list[str]
 MAX_TABLE_ROWS = 10  # of a printed table
@@ -51,8 +52,7 @@ class Duplicates:
         labels: Their labels.
         labels_differ: Whether any two have different labels.
         exact: Whether the texts are equal.
-        similarity: The lowest similarity of two matching texts: the fraction of word triples in common, from 0 to 1;
-            without texts, the cosine of the embeddings.
+        similarity: The lowest similarity of two matching texts: the fraction of word triples in common, from 0 to 1.
         remove: The ids that ``apply_audit`` removes. Edit it as needed; at first it has all but the first of exact
             copies with equal labels.
         text: The beginning of the first text.
@@ -214,35 +214,18 @@ def _shown(value: Any) -> str:
 
 def _read(kind: type, content: Any, where: str) -> Any:
     """Make a dataclass from parsed JSON; ``where`` names the place in error messages."""
-    names = [field.name for field in fields(kind)]
-    if not isinstance(content, dict):
-        raise ValueError(f"{where} is {str(content)[:60]!r}, not an audit or part of one: audit().to_json writes one.")
-    missing = [name for name in names if name not in content]
-    unknown = sorted(content.keys() - set(names))
-    faults = []
-    if missing:
-        faults.append(f"lacks {', '.join(missing)}")
-    if unknown:
-        faults.append(f"has {', '.join(unknown)}")
-    if faults:
-        raise ValueError(f"{where} {' and '.join(faults)}: its fields are {', '.join(names)}.")
     hints = get_type_hints(kind)
-    return kind(**{name: _checked(hints[name], content[name], f"{where}: {name}") for name in names})
-
-
-def _checked(hint: Any, value: Any, where: str) -> Any:
-    """Convert the value of a field, and raise ValueError if its type does not fit the annotation ``hint``."""
-    origin = get_origin(hint)
-    parts = get_args(hint)
-    if origin is list and isinstance(value, list):
-        return [_checked(parts[0], entry, f"{where}[{i}]") for i, entry in enumerate(value)]
-    if origin is dict and isinstance(value, dict):
-        return {name: _checked(parts[1], entry, f"{where}[{name!r}]") for name, entry in value.items()}
-    if hint == Labels:
-        return _checked(list[str] if isinstance(value, list) else str, value, where)
-    if hasattr(hint, "__dataclass_fields__"):
-        return _read(hint, value, where)
-    expected = (int, float) if hint is float else hint
-    if origin is not None or not isinstance(value, expected) or (isinstance(value, bool) and hint is not bool):
-        raise ValueError(f"{where} is {value!r}, not {getattr(hint, '__name__', hint)}: correct it.")
-    return value
+    if not isinstance(content, dict) or content.keys() != hints.keys():
+        raise ValueError(
+            f"{where} is {str(content)[:60]!r}, not an audit or part of one: its fields are {', '.join(hints)}."
+        )
+    values = {}
+    for name, hint in hints.items():
+        value = content[name]
+        entry = get_args(hint)[0] if get_origin(hint) is list else hint
+        if is_dataclass(entry) and isinstance(value, list):
+            value = [_read(entry, one, f"{where}: {name}[{number}]") for number, one in enumerate(value)]
+        elif not is_possible(value, hint):
+            raise ValueError(f"{where}: {name} is {value!r}, not {getattr(hint, '__name__', hint)}: correct it.")
+        values[name] = value
+    return kind(**values)

@@ -15,7 +15,6 @@ from docsplit_hf.fitting.audit.findings import (
     MIN_COMMON_SHINGLES,
     MIN_RIGHT_PROBABILITY,
     MIN_SIMILARITY,
-    NEAR_COSINE,
     Nearest,
     candidate_pairs,
     confused_labels,
@@ -142,11 +141,9 @@ def test_similarity_of_long_texts_is_estimated():
     assert {(0, 1), (1, 2)} <= set(map(tuple, candidate_pairs(shingles.sets).tolist()))
 
 
-def groups_of(texts, vectors=None, pairs=None):
-    if vectors is None:
-        vectors = np.eye(len(texts), dtype=np.float32)
+def groups_of(texts, pairs=None):
     rows = make_rows(len(texts), map(str, range(len(texts))), texts, pairs)
-    return [(group.rows, group.exact) for group in duplicate_groups(rows, vectors)]
+    return [(group.rows, group.exact) for group in duplicate_groups(rows)]
 
 
 def test_copies_of_copies_are_one_group_and_exact_ones_come_first():
@@ -159,15 +156,6 @@ def test_copies_of_copies_are_one_group_and_exact_ones_come_first():
     assert groups_of([written[0], written[0].upper()]) == [([0, 1], False)]  # equal words are not an equal text
     assert groups_of([written[0]] * 3, pairs=[written[1], written[2], written[1]]) == [([0, 2], True)]
     assert groups_of(["one text"]) == groups_of(["one text", None]) == groups_of(["", "a"]) == []
-
-
-def test_without_texts_copies_are_found_by_embeddings():
-    vectors = np.random.default_rng(0).standard_normal((8, 64)).astype(np.float32)
-    near = vectors[2] + 0.15 * np.random.default_rng(1).standard_normal(64).astype(np.float32)
-    vectors = unit(np.concatenate([vectors, vectors[[5]], near[None]]))
-    assert 1 > vectors[2] @ vectors[9] > NEAR_COSINE
-    assert groups_of([None] * 10, vectors) == [([5, 8], True), ([2, 9], False)]
-    assert groups_of(["a text with words in it", *[None] * 9], vectors) == [([5, 8], True), ([2, 9], False)]
 
 
 def made_up(count=200, wrong=10, classes=3, clear=3.0, sharpness=1.0, seed=0):

@@ -220,10 +220,14 @@ def make_baseline(make_tiny_config, tokenizer, documents, tiny_checkpoint, tmp_p
 
     from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit
     from docsplit_hf.pretraining.objectives import OBJECTIVES, get_arguments_class, get_trainer_class
+    from docsplit_hf.pretraining.views import VIEWS
     from experiments.baselines.objectives import BASELINES
+    from experiments.baselines.views import BASELINE_VIEWS
 
     for name, trainer in BASELINES.items():
         monkeypatch.setitem(OBJECTIVES, name, trainer)
+    for name, views in BASELINE_VIEWS.items():
+        monkeypatch.setitem(VIEWS, name, views)
 
     def make(objective, views="docsplit", views_kwargs=None, dropout=0.0, folder="run", **arguments):
         if objective == "distillation":

@@ -51,7 +51,6 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
 
     compares_batch: ClassVar[bool] = True  # whether the loss of a document depends on the others of its batch
     compares_views: ClassVar[bool] = True  # whether the loss compares views of a document, which then needs two
-    needs_dropout: ClassVar[bool] = True  # whether two views with the same text need dropout to differ
 
     objective: str = "info_nce"
     temperature: float = HfArg(default=0.05, help="Divides the similarities in InfoNCE. The papers use 0.05.")

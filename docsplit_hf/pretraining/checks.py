@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
-from torch import nn
 from transformers import PreTrainedModel
 from transformers.trainer_utils import has_length
 
@@ -14,14 +12,11 @@ from ..training.arguments import check_processes, check_vocabulary, check_weight
 from ..training.distributed import uses_fsdp
 from .arguments import ContrastiveTrainingArguments
 from .model import DocSplitEncoderForward, DocSplitForward
-from .views import SAME_TEXT_TWICE
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
 
     from .collator import DataCollatorForDocSplit
-
-logger = logging.getLogger(__name__)
 
 
 def check_fit(
@@ -102,24 +97,4 @@ def _check_training_documents(args: ContrastiveTrainingArguments, train_dataset:
         raise ValueError(
             f"{len(train_dataset)} documents do not fill one batch of {batch}: lower per_device_train_batch_size or "
             "give more documents."
-        )
-
-
-def warn_of_equal_views(
-    model: PreTrainedModel, args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit
-) -> None:
-    """Warn if both views of a document will have the same embedding.
-
-    Dropout is not needed for MLM alone, or for two encoders.
-    """
-    if not args.needs_dropout or collator.view_function not in SAME_TEXT_TWICE:
-        return
-    has_dropout = any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
-    if not has_dropout:
-        logger.warning(
-            "The views %r are the same text twice, and their embeddings differ by dropout only. This model has no "
-            "dropout, so they are equal, and training only pushes documents apart. Load it with dropout, for example "
-            '--config_overrides \'{"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}\', or choose other '
-            "views.",
-            collator.views_name,
         )

@@ -84,7 +84,7 @@ class DataCollatorForDocSplit:
         views: View function: a name in ``docsplit_hf.pretraining.views.VIEWS``, or a function
             ``(tokens, sentence_lengths, rng) -> (anchor, positive)``, or one that returns more views.
         seed: Seed of every random choice.
-        views_kwargs: Options of the view function, such as ``{"ratio_min": 0.05}`` for ``views="cropping"``.
+        views_kwargs: Options of the view function, such as ``{"parts": 3}``.
 
     Raises:
         ValueError: If a value is out of range, the tokenizer has no padding token or, for MLM, no mask token, or the

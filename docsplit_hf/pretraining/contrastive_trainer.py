@@ -25,7 +25,7 @@ from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, process_count, sum_over_processes, uses_fsdp
 from .arguments import AUTO, ContrastiveTrainingArguments
-from .checks import check_fit, warn_of_equal_views
+from .checks import check_fit
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length, rows_as_arrays
 from .gradient_caching import RandomState, step_in_chunks
 from .half_retrieval import half_retrieval_metrics
@@ -144,7 +144,6 @@ class ContrastiveTrainer(BaseTrainer):
         use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self.encoder_config = stock_model.config
-        warn_of_equal_views(model, args, data_collator)
 
     # The loss. Overridden methods of the Trainer have no annotations, as in the Trainer.
 

@@ -41,7 +41,6 @@ class DistillationArguments(ContrastiveTrainingArguments):
     """
 
     compares_batch: ClassVar[bool] = False
-    needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "distillation")
     mlm_weight: float = overridden("mlm_weight", 0.0)

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import nn
@@ -35,8 +35,6 @@ class ContrastiveTensionArguments(TwoEncoderArguments):
 
     ``temperature`` has no effect.
     """
-
-    needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "contrastive_tension")
     tension_negatives: int = HfArg(default=7, help="Negatives per document. The paper uses 7.")

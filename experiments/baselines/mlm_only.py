@@ -19,7 +19,6 @@ class MLMOnlyArguments(ContrastiveTrainingArguments):
 
     compares_batch: ClassVar[bool] = False
     compares_views: ClassVar[bool] = False
-    needs_dropout: ClassVar[bool] = False
 
     objective: str = overridden("objective", "mlm")
     mlm_weight: float = overridden("mlm_weight", 1.0)

@@ -1,12 +1,14 @@
-"""The papers' baselines that are objectives, by name; ``register`` adds them to those of the package."""
+"""The papers' baselines, objectives and views, by name; ``register`` adds them to those of the package."""
 
 from __future__ import annotations
 
 from docsplit_hf.pretraining.objectives import OBJECTIVES
+from docsplit_hf.pretraining.views import VIEWS
 
 from .contrastive_tension import ContrastiveTensionTrainer
 from .mlm_only import MLMOnlyTrainer
 from .momentum_contrast import MomentumContrastTrainer
+from .views import BASELINE_VIEWS
 
 BASELINES = {
     "momentum_contrast": MomentumContrastTrainer,
@@ -16,5 +18,6 @@ BASELINES = {
 
 
 def register() -> None:
-    """Make the baselines known to ``docsplit_hf.pretraining.objectives``, and so to the command in this process."""
+    """Make the baselines known to the package, and so to the command in this process."""
     OBJECTIVES.update(BASELINES)
+    VIEWS.update(BASELINE_VIEWS)

@@ -36,6 +36,7 @@ from experiments.study.study_runs import (
     TASKS,
 )
 
+from ..baselines.objectives import register
 from ..evaluation.results import ResultStore, Summary, summarize
 from ..report.figures import draw_curve, draw_legend, make_panels, save
 
@@ -116,6 +117,7 @@ def tokens_a_step(start: str, options: dict[str, Any]) -> int:
     segmented = docsplit_hf.segment_documents(
         documents, AutoTokenizer.from_pretrained(start), segmenter=options.get("segmenter", "pysbd")
     )
+    register()
     make_views = get_views(options.get("views", "docsplit"), options.get("views_kwargs"))
     generator = np.random.default_rng(0)
     longest = options["max_length"] - SPECIAL_TOKENS

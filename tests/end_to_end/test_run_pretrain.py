@@ -142,9 +142,9 @@ def test_lora_trains_resumes_saves_an_adapter_and_merges(pretrain, texts):
     assert not info["missing_keys"] and not info["unexpected_keys"]
 
 
-def test_simcse_with_a_given_dropout_without_evaluation_and_checkpoints(pretrain):
+def test_a_given_dropout_without_evaluation_and_checkpoints(pretrain):
     folder, printed = pretrain(
-        "simcse", "--views=simcse", "--mlm_weight=0", '--config_overrides={"hidden_dropout_prob": 0.1}',
+        "dropout", "--mlm_weight=0", '--config_overrides={"hidden_dropout_prob": 0.1}',
         "--test_size=0", "--save_strategy=no", "--max_steps=2",
     )  # fmt: skip
     assert json.loads((folder / "config.json").read_text())["hidden_dropout_prob"] == 0.1

@@ -12,7 +12,7 @@ from transformers.hf_argparser import HfArg
 from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
 from ...pretraining.arguments import ContrastiveTrainingArguments
 from ...pretraining.objectives import OBJECTIVES, get_arguments_class
-from ...pretraining.views import VIEWS, get_views
+from ...pretraining.views import get_views
 from ...training.command_line import parse_arguments, read_json_option
 
 MAIN_OPTIONS = (
@@ -115,9 +115,9 @@ class DataArguments:
         "--model_name_or_path.",
     )
     mlm_probability: float = HfArg(default=0.15, help="Fraction of the tokens to mask for MLM.")
-    views: str = HfArg(default="docsplit", help=f"How to make positive pairs: {', '.join(sorted(VIEWS))}.")
+    views: str = HfArg(default="docsplit", help="How to make positive pairs.")
     views_kwargs: dict | str | None = HfArg(
-        default=None, help="Options of the views, as JSON, such as '{\"ratio_min\": 0.05}' for cropping."
+        default=None, help="Options of the views, as JSON, such as '{\"parts\": 3}'."
     )
     single_sentence: str = HfArg(
         default="drop",

@@ -27,7 +27,6 @@ from .export import (
     export_folder,
     input_names,
     load_exported,
-    one_at_a_time,
     store_exported,
 )
 from .quantize_int8 import openvino_core, quantize
@@ -85,26 +84,25 @@ def openvino_engine(
         )
     key = _export_key(encoder, tokenizer, calibration_texts)
     longest = max_positions(encoder) or sys.maxsize
-    with one_at_a_time(key):
-        model = load_exported(key)
-        if model is not None:
-            return OpenVINOEngine(model, key, longest)
-        start = time.perf_counter()
-        for_calibration, for_measurement = calibration_texts_of(calibration_texts)
-        source = "the documentation of installed packages" if calibration_texts is None else "calibration_texts"
-        logger.info(
-            "Quantizing %s on %d texts of %s, drawn with seed %d: about a minute, once on this machine.",
-            type(encoder).__name__,
-            len(for_calibration),
-            source,
-            SEED,
-        )
-        rows = _rows_of(for_calibration, encoder, tokenizer, min(CALIBRATION_LENGTH, longest))
-        model = quantize(convert(encoder), rows)
-        engine = OpenVINOEngine(model, key, longest)
-        rows = _rows_of(for_measurement, encoder, tokenizer, min(MEASURED_LENGTH, longest))
-        _check(encoder, engine, rows, pooling, time.perf_counter() - start)
-        store_exported(model, key)
+    model = load_exported(key)
+    if model is not None:
+        return OpenVINOEngine(model, key, longest)
+    start = time.perf_counter()
+    for_calibration, for_measurement = calibration_texts_of(calibration_texts)
+    source = "the documentation of installed packages" if calibration_texts is None else "calibration_texts"
+    logger.info(
+        "Quantizing %s on %d texts of %s, drawn with seed %d: about a minute, once on this machine.",
+        type(encoder).__name__,
+        len(for_calibration),
+        source,
+        SEED,
+    )
+    rows = _rows_of(for_calibration, encoder, tokenizer, min(CALIBRATION_LENGTH, longest))
+    model = quantize(convert(encoder), rows)
+    engine = OpenVINOEngine(model, key, longest)
+    rows = _rows_of(for_measurement, encoder, tokenizer, min(MEASURED_LENGTH, longest))
+    _check(encoder, engine, rows, pooling, time.perf_counter() - start)
+    store_exported(model, key)
     return engine
 
 

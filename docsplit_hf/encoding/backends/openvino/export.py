@@ -6,12 +6,10 @@ and its embeddings might differ from those of the weights beside it. The cache m
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import logging
-import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +18,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from ....content_hash import sha256_of_file, sha256_of_parts
 from ....reading.characters import replace_lone_surrogates
 from ....reading.package_documentation import load_package_documentation
 from ....reading.tokenization import check_texts
-from ....storage.atomic_replacement import locked
 from ....storage.inside_folder import write_at_once
 from .quantize_int8 import openvino_core
 
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VERSION = 2  # raise it when the export changes, so that older cached models are not used
-FILES = ("model.xml", "model.bin")
+FILE = "model.xml"  # and model.bin beside it
 CALIBRATION_TEXTS = 200  # with more texts the ranges of activations hardly change
 MEASUREMENT_TEXTS = 32
 SEED = 0
@@ -111,44 +107,21 @@ def export_folder() -> Path:
     return Path(constants.HF_HOME) / "docsplit_hf" / "openvino"
 
 
-@contextlib.contextmanager
-def one_at_a_time(key: str) -> Iterator[None]:
-    """Make other processes that need the same export wait for it."""
-    with contextlib.ExitStack() as stack:
-        try:
-            export_folder().mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(export_folder() / f"{key}.lock"))
-        except OSError as error:
-            logger.warning("%s cannot be written to: exported models are not kept. %s", export_folder(), error)
-        yield
-
-
 def store_exported(model: openvino.Model, key: str) -> None:
     """Cache an exported model; a failure, such as a read-only home, is logged."""
     import openvino
 
     def write(folder: Path) -> None:
         folder.mkdir()
-        openvino.save_model(model, folder / FILES[0], compress_to_fp16=False)
+        openvino.save_model(model, folder / FILE, compress_to_fp16=False)
 
     try:
-        # The checksum of the content is part of the name, so that neither can be written without the other.
-        write_at_once(export_folder(), write, lambda written: f"{key}-{_sha256_of(written)}")
+        write_at_once(export_folder(), write, lambda _: key)
     except (OSError, RuntimeError) as error:  # RuntimeError: from OpenVINO
         logger.warning("The model could not be kept in %s, and will be exported again: %s", export_folder(), error)
 
 
 def load_exported(key: str) -> openvino.Model | None:
-    """Load a cached model; None if there is none. A model with a wrong checksum is deleted, with a warning."""
-    for path in sorted(export_folder().glob(f"{key}-*")):
-        with contextlib.suppress(FileNotFoundError):
-            if path.name == f"{key}-{_sha256_of(path)}":
-                return openvino_core().read_model(path / FILES[0])
-        logger.warning("The exported model %s is damaged: it is deleted and exported again.", path)
-        shutil.rmtree(path)
-    return None
-
-
-def _sha256_of(folder: Path) -> str:
-    """The SHA-256 of an exported model's files."""
-    return sha256_of_parts(sha256_of_file(folder / name).encode() for name in FILES)
+    """Load a cached model; None if there is none."""
+    file = export_folder() / key / FILE
+    return openvino_core().read_model(file) if file.is_file() else None

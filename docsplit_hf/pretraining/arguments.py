@@ -10,8 +10,6 @@ from transformers.hf_argparser import HfArg
 from ..training.arguments import ShareableTrainingArguments
 from .info_nce import SIMILARITIES
 
-AUTO = "auto"
-
 
 @dataclass
 class ContrastiveTrainingArguments(ShareableTrainingArguments):
@@ -28,9 +26,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         projection_head: Whether to compare embeddings after a dense layer and tanh, in training only, as SimCSE does.
         forward_chunk_size: Documents per forward pass. A batch of any size then needs the memory of one chunk, and has
             the same gradients, for one additional forward pass (gradient caching, Gao et al. 2021). None: the whole
-            batch. ``"auto"``: the whole batch, or if it does not fit into the memory of a GPU, half of it, a quarter,
-            and so on. The size that was found is logged and saved with the checkpoints, for resuming. Several
-            processes, FSDP, DeepSpeed, and objectives that do not compare the documents of a batch need a number.
+            batch.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -65,11 +61,10 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     projection_head: bool = HfArg(
         default=False, help="Compare embeddings behind a dense layer and tanh, in training only, as SimCSE does."
     )
-    forward_chunk_size: int | str | None = HfArg(
-        default=AUTO,
+    forward_chunk_size: int | None = HfArg(
+        default=None,
         help="Documents per forward pass. A batch of any size then needs only their memory, with the same gradients, "
-        "for one additional forward pass (gradient caching). 'auto': the whole batch, or as large a part of it as "
-        "fits into the memory of the GPU.",
+        "for one additional forward pass (gradient caching). Default: the whole batch.",
     )
     num_train_epochs: float = HfArg(default=1.0, help="Passes over the documents. The papers use 1.")
     per_device_train_batch_size: int = HfArg(
@@ -100,10 +95,11 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             raise ValueError(f"temperature must be above 0, got {self.temperature}. The papers use 0.05.")
         if self.mlm_weight < 0:
             raise ValueError(f"mlm_weight must be 0 (no MLM) or above, got {self.mlm_weight}.")
-        self.forward_chunk_size = _chunk_size(self.forward_chunk_size)
+        if self.forward_chunk_size is not None and self.forward_chunk_size < 1:
+            raise ValueError(f"forward_chunk_size must be at least 1 document, got {self.forward_chunk_size}.")
         if self.similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
-        if isinstance(self.forward_chunk_size, int) and not self.compares_batch:
+        if self.forward_chunk_size is not None and not self.compares_batch:
             raise ValueError(
                 f"forward_chunk_size={self.forward_chunk_size} does not go with objective={self.objective!r}, which "
                 "does not compare the documents of a batch: gradient_accumulation_steps has the same effect without "
@@ -115,16 +111,3 @@ def overridden(name: str, default: Any, **options: Any) -> Any:
     """Make a field of ``ContrastiveTrainingArguments`` with another default; ``init=False`` removes it as an option."""
     inherited = ContrastiveTrainingArguments.__dataclass_fields__[name]
     return field(default=default, metadata=inherited.metadata, **options)
-
-
-def _chunk_size(given: int | str | None) -> int | str | None:
-    """Parse a number of documents per forward pass, ``"auto"``, or None."""
-    if given is None or given == AUTO:
-        return given
-    try:
-        size = int(given)
-    except ValueError as error:
-        raise ValueError(f"forward_chunk_size must be a number of documents or 'auto', got {given!r}.") from error
-    if size < 1:
-        raise ValueError(f"forward_chunk_size must be at least 1 document, got {size}.")
-    return size

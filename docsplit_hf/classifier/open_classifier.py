@@ -12,7 +12,6 @@ from transformers import PreTrainedModel
 
 from ..arrays.probe import check_probe
 from ..arrays.store import Store
-from ..encoding.backends.endpoint import EndpointClassifier
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
 from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
 from ..encoding.chunking import PASSAGES, check_strategy
@@ -98,7 +97,7 @@ def open_parts(
 
     def parts_of(model: PreTrainedModel, tokenizer: Any) -> Parts:
         use_installed_class(model)
-        was_classifier = isinstance(model, (KNNClassifier, EndpointClassifier))
+        was_classifier = isinstance(model, KNNClassifier) or hasattr(model.config, "endpoint")
         return Parts(
             tokenizer=make_embedder(model, tokenizer).tokenizer,
             datastore=_datastore_of_model(model) if was_classifier and own_datastore else None,

@@ -32,8 +32,8 @@ from .chunking import (
 )
 from .compiled_layers import compile_layers
 from .embed_chunks import embed_chunks
-from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import check_max_length, check_pooling, max_positions, pool, use_packing
+from .text_embedder import EmbeddingOptions
 
 logger = logging.getLogger(__name__)
 

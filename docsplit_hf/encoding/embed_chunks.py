@@ -20,8 +20,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from .backends.torch_backend import inference_mode, is_in_bfloat16
 from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, grouped
-from .embedding_options import EmbeddingOptions
 from .portable.run_encoder import is_packed, run_encoder
+from .text_embedder import EmbeddingOptions
 
 logger = logging.getLogger(__name__)
 

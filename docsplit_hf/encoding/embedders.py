@@ -1,78 +1,135 @@
-"""make_embedder: choose the TextEmbedder for a classifier's model; EndpointEmbedder, for one behind an endpoint."""
+"""ClassifierEmbedder, the TextEmbedder of classifiers in this process; make_embedder chooses one for a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from ..arrays.passages import Predictions
-from ..arrays.probe import PROBE_TEXTS
-from .backends.endpoint import EndpointClassifier
+from ..reading.text_warnings import unlogged, warn_of_unfamiliar_texts
+from .backends.precision import use_precision
 from .checkpoints.checkpoint import load_tokenizer
-from .classifier_embedder import ClassifierEmbedder
-from .embedding_options import EmbeddingOptions
-from .text_embedder import TextEmbedder
+from .checkpoints.fingerprint import make_probe
+from .chunk_outputs import EmbeddedChunks
+from .chunking import Chunk, ChunkSettings, probe_length, read_chunks_of
+from .embed_chunks import embed_chunks
+from .portable.modeling_knn_classifier import KNNClassifier
+from .portable.run_encoder import check_max_length, max_positions, use_packing
+from .text_embedder import ChunkedEmbedder, EmbeddingOptions, TextEmbedder, checked_texts_and_pairs
 
-# Options and settings that have no effect on an endpoint.
-UNSUPPORTED = (
-    "max_length",
-    "max_tokens_per_batch",
-    "bf16",
-    "long_documents",
-    "passage_length",
-    "max_passages",
-    "prompt",
-)
+LONGEST_INPUT = 1_000_000  # tokens; some tokenizers state a maximum length that is too large for their own backend
 
 
 @dataclass(frozen=True)
-class EndpointEmbedder(TextEmbedder):
-    """Embeds texts with an ``EndpointClassifier``. How much of a long text the endpoint reads is unknown."""
+class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
+    """Embeds and classifies texts with a ``KNNClassifier``."""
 
-    model: EndpointClassifier
+    model: KNNClassifier
+    tokenizer: PreTrainedTokenizerBase
 
-    is_local = False
+    is_local = True
 
     @property
-    def max_length(self) -> None:
-        """None: it is unknown."""
-        return None
+    def max_length(self) -> int:
+        """The longest input in tokens: the option, or the configuration's, or the encoder's number of positions."""
+        return self.options.max_length or self._model_max_length()
+
+    @property
+    def long_documents(self) -> str:
+        """The strategy for long texts: the option, or the configuration's."""
+        return self.options.long_documents or self.model.config.long_documents
 
     def use_precision(
         self, precision: str | None, calibration_texts: Sequence[str] | None = None, packing: str | None = None
     ) -> None:
-        """Refuse a precision; packing has no effect."""
-        if precision is not None or calibration_texts is not None:
-            raise ValueError("precision and calibration_texts have no effect on an endpoint: leave them out.")
+        """Choose what the encoder computes in, and whether it runs without padding; None: unchanged."""
+        if packing is not None:
+            use_packing(self.model, packing)
+        pooling = self.model.config.pooling
+        use_precision(self.model.encoder, self.tokenizer, pooling, precision, calibration_texts)
 
     def check(self) -> None:
-        """Refuse options and settings that have no effect on the endpoint."""
-        for name in UNSUPPORTED:
-            value = getattr(self.options, name, None) or getattr(self.model.config, name, None)
-            if value not in (None, False, "", "first"):
-                raise ValueError(
-                    f"{name}={value!r} has no effect on {self.model.endpoint!r}: leave it out. "
-                    "'https://HOST/v1#MODEL#max_characters=N' sends at most N characters of a text."
-                )
+        """Refuse settings for long texts that do not fit the model."""
+        config = self.model.config
+        most = self._model_max_length()
+        if config.passage_length is not None and config.passage_length > most:
+            raise ValueError(
+                f"passage_length={config.passage_length} is more than the {most} tokens that the model reads."
+            )
 
     def probe(self) -> np.ndarray:
-        """Embed three fixed texts: float32 ``(3, R)``."""
-        return replace(self, options=EmbeddingOptions()).embed(PROBE_TEXTS).retrieval_embeddings
+        """Embed three fixed texts by torch, float32 ``(3, R)``; for an encoder in int8 also in int8, ``(6, R)``."""
+        longest = probe_length(self.tokenizer, self.model.config.prompt)
+        options = EmbeddingOptions(max_length=longest, bf16=False, long_documents="first")
+        embedder = replace(self, options=options)
+        with unlogged():
+            return make_probe(self.model.encoder, lambda texts: embedder.embed(texts).retrieval_embeddings)
 
-    def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
-        """Embed N texts: embeddings of norm 1, and no logits."""
-        if any(pair is not None for pair in text_pairs or ()):
-            raise ValueError(f"{self.model.endpoint!r} embeds no pairs: join the two texts of a pair into one.")
-        self.check()
-        embeddings = self.model.endpoint.encode(
-            texts, show_progress=self.options.show_progress, batch_size=self.options.batch_size
+    def nothing_embedded(self, texts: int) -> EmbeddedChunks:
+        """Collect the outputs of ``embed_part`` for this number of texts."""
+        config = self.model.config
+        return EmbeddedChunks(texts, config.retrieval_size, config.num_labels, self.long_documents)
+
+    def embed_part(
+        self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk], embedded: EmbeddedChunks
+    ) -> None:
+        """Embed some of the chunks of checked texts, in their order, and add the outputs to ``embedded``."""
+        model = self.model
+        config = model.config
+        settings = self.chunk_settings(pairs)
+
+        def pool_states(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            output = model.read_states(states, mask, settings.first_pooled)
+            return output.retrieval_embeddings, output.logits
+
+        groups = embed_chunks(
+            model=model,
+            name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
+            settings=settings,
+            texts=texts,
+            chunks=chunks,
+            options=replace(self.options, long_documents=self.long_documents),
+            sizes=[config.retrieval_size, config.num_labels],
+            pool_states=pool_states,
         )
-        logits = np.empty((len(embeddings), 0), dtype=np.float32)
-        return Predictions(logits, embeddings)
+        for group, (embeddings, logits) in groups:
+            embedded.add(group, embeddings.numpy(), logits.numpy())
+
+    def _checked(
+        self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
+    ) -> tuple[list[str], list[str | None]]:
+        """Check texts and pairs, and prepare the model."""
+        texts, pairs = checked_texts_and_pairs(texts, text_pairs)
+        warn_of_unfamiliar_texts(texts, self.tokenizer)
+        self.check()
+        self.model.eval()
+        return texts, pairs
+
+    def chunk_settings(self, pairs: Sequence[str | None] = ()) -> ChunkSettings:
+        """The settings of the chunks of texts, or of pairs of texts."""
+        return ChunkSettings.of(
+            self.tokenizer,
+            check_max_length(self.max_length, self.model.encoder),
+            prompt=self.model.config.prompt,
+            include_prompt=self.model.config.include_prompt,
+            is_paired=any(pair is not None for pair in pairs),
+        )
+
+    def _model_max_length(self) -> int:
+        """The longest input in tokens without the option."""
+        config_length = self.model.config.max_length
+        length = config_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
+        return min(length, LONGEST_INPUT)
+
+    def _chunks(self, texts: list[str], pairs: list[str | None]) -> Iterator[Chunk]:
+        """The chunks of texts, or of pairs of texts."""
+        settings = self.chunk_settings(pairs)
+        passage_length = self.model.config.passage_length
+        return read_chunks_of(texts, pairs, settings, self.long_documents, passage_length, self.options.max_passages)
 
 
 def make_embedder(
@@ -92,7 +149,9 @@ def make_embedder(
         ValueError: If there is no tokenizer, and the model was not loaded from a checkpoint.
     """
     embedding_options = EmbeddingOptions(**options)
-    if isinstance(model, EndpointClassifier):
+    if getattr(model.config, "endpoint", None):
+        from .backends.endpoint import EndpointEmbedder
+
         return EndpointEmbedder(model, tokenizer=None, options=embedding_options)
     name = model.config.name_or_path
     if tokenizer is None and not name:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf.arrays.snapshot import Snapshot
-from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.encoding.embedders import ClassifierEmbedder
 
 
 def names_of(texts):

@@ -7,7 +7,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.fit import BETTER_ENCODER, _name_better_encoder, fit
-from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.encoding.embedders import ClassifierEmbedder
 from docsplit_hf.fitting.ensemble.fitting import weigh_experts
 from docsplit_hf.fitting.ensemble.registry import EXPERTS
 from docsplit_hf.fitting.ensemble.report import FitReport

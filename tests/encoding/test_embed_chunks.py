@@ -20,7 +20,7 @@ from docsplit_hf.encoding.embed_chunks import (
     token_budget_batches,
     tokens_per_batch,
 )
-from docsplit_hf.encoding.embedding_options import EmbeddingOptions
+from docsplit_hf.encoding.text_embedder import EmbeddingOptions
 from docsplit_hf.reading.text_warnings import sum_up_warnings, unlogged
 
 WAIT = 60  # seconds until a test fails that would otherwise wait forever

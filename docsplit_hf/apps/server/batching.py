@@ -24,7 +24,7 @@ from .jobs import Job, ReadTexts, TextSlice, Waiting, estimated_tokens, is_whole
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
-    from ...encoding.classifier_embedder import ClassifierEmbedder
+    from ...encoding.embedders import ClassifierEmbedder
     from ...encoding.exported.embedder import ExportedEmbedder
     from .states import State
 

@@ -5,7 +5,7 @@ It has no ``from __future__ import annotations``, for the reason in ``configurat
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +14,14 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from ...arrays.passages import Predictions
+from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_json
 from ...reading.characters import replace_lone_surrogates
 from ...reading.text_warnings import read_fractions, warn_of_cut_texts
 from ...reading.tokenization import check_texts
 from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
+from ..text_embedder import EmbeddingOptions, TextEmbedder
 from .endpoint_client import Endpoint, EndpointError, check_positive
 
 if TYPE_CHECKING:
@@ -276,3 +279,61 @@ class EndpointClassifier(PreTrainedModel):
         raise NotImplementedError(
             f"{self.endpoint!r} cannot be trained: use KNNClassifier.from_encoder(...) for a model that can."
         )
+
+
+# Options and settings that have no effect on an endpoint.
+UNSUPPORTED = (
+    "max_length",
+    "max_tokens_per_batch",
+    "bf16",
+    "long_documents",
+    "passage_length",
+    "max_passages",
+    "prompt",
+)
+
+
+@dataclass(frozen=True)
+class EndpointEmbedder(TextEmbedder):
+    """Embeds texts with an ``EndpointClassifier``. How much of a long text the endpoint reads is unknown."""
+
+    model: EndpointClassifier
+
+    is_local = False
+
+    @property
+    def max_length(self) -> None:
+        """None: it is unknown."""
+        return None
+
+    def use_precision(
+        self, precision: str | None, calibration_texts: Sequence[str] | None = None, packing: str | None = None
+    ) -> None:
+        """Refuse a precision; packing has no effect."""
+        if precision is not None or calibration_texts is not None:
+            raise ValueError("precision and calibration_texts have no effect on an endpoint: leave them out.")
+
+    def check(self) -> None:
+        """Refuse options and settings that have no effect on the endpoint."""
+        for name in UNSUPPORTED:
+            value = getattr(self.options, name, None) or getattr(self.model.config, name, None)
+            if value not in (None, False, "", "first"):
+                raise ValueError(
+                    f"{name}={value!r} has no effect on {self.model.endpoint!r}: leave it out. "
+                    "'https://HOST/v1#MODEL#max_characters=N' sends at most N characters of a text."
+                )
+
+    def probe(self) -> np.ndarray:
+        """Embed three fixed texts: float32 ``(3, R)``."""
+        return replace(self, options=EmbeddingOptions()).embed(PROBE_TEXTS).retrieval_embeddings
+
+    def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
+        """Embed N texts: embeddings of norm 1, and no logits."""
+        if any(pair is not None for pair in text_pairs or ()):
+            raise ValueError(f"{self.model.endpoint!r} embeds no pairs: join the two texts of a pair into one.")
+        self.check()
+        embeddings = self.model.endpoint.encode(
+            texts, show_progress=self.options.show_progress, batch_size=self.options.batch_size
+        )
+        logits = np.empty((len(embeddings), 0), dtype=np.float32)
+        return Predictions(logits, embeddings)

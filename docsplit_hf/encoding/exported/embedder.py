@@ -21,9 +21,8 @@ from ...storage.classifier_folder import CONFIG
 from ...storage.classifier_folder import FOLDER as DATASTORE
 from ...storage.manifest import read_manifest
 from ..chunk_outputs import EmbeddedChunks
-from ..chunked_embedder import ChunkedEmbedder, checked_texts_and_pairs
 from ..chunking import Chunk, ChunkSettings, probe_length, read_chunks_of
-from ..embedding_options import EmbeddingOptions
+from ..text_embedder import ChunkedEmbedder, EmbeddingOptions, checked_texts_and_pairs
 from .description import FOLDER, GRAPH, TRUSTED, ExportedModel
 from .tokenizer import FileTokenizer
 

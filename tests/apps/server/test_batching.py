@@ -12,7 +12,7 @@ from docsplit_hf.apps.server.states import PipelineState
 from docsplit_hf.arrays.passages import Passages, Predictions
 from docsplit_hf.classifier.call_options import checked_options
 from docsplit_hf.encoding.chunking import token_counts
-from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
+from docsplit_hf.encoding.embedders import ClassifierEmbedder
 
 from ...conftest import make_text
 from ...event_loops import run_elsewhere

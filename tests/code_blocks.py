@@ -22,7 +22,7 @@ PRINTED = "printed by the last block"
 # Options that leave a command as it is, and do less of it.
 LESS = {
     "train": ["--num_train_epochs=1"],
-    "evaluate": ["--repeats=2", "--seeds=1"],
+    "evaluate": ["--repeats=2"],
     "pretrain": ["--max_steps=2", "--per_device_train_batch_size=8"],
 }
 # int8 is quantized and tried on fewer texts, which no page shows.

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import FileClassifier, Outcome, PredictionFiles, check_files, classify_file
-from ...classifier.sorted_files import ANSWERS, Sorted
+from ...classifier.sorted_files import ANSWERS
+from ...classifier.sorted_folder import Sorted
 from ...fitting.rejection import RejectionLimits
 from ...reading.files.failure_lists import FAILED
 from ...training.command_line import parse_arguments, show_log
@@ -68,10 +69,8 @@ class PredictionArguments:
     overwrite_output_dir: bool = option(
         default=False, help="Replace existing answers, and with --dataset_name the classifier in --output_dir."
     )
-    link: str | None = option(
-        default=None,
-        help="With a folder as --predict_output: make links to the documents instead of copies.",
-        choices=["hard", "symbolic"],
+    link: bool = option(
+        default=False, help="With a folder as --predict_output: make hard links to the documents instead of copies."
     )
     dry_run: bool = option(
         default=False,
@@ -124,10 +123,9 @@ class PredictionArguments:
         """Return the files, and check them before anything is computed."""
         target = Path(self.predict_output)
         is_folder = target.is_dir() or not target.suffix or self.predict_output.endswith(("/", os.sep))
-        if self.link is not None and not is_folder:
-            raise ValueError(f"--link is for sorted files: give a folder by --predict_output, not the file {target}.")
-        if self.dry_run and not is_folder:
-            raise ValueError(f"--dry_run plans sorted files: give a folder by --predict_output, not the file {target}.")
+        if (self.link or self.dry_run) and not is_folder:
+            name = "link" if self.link else "dry_run"
+            raise ValueError(f"--{name} is for sorted files: give a folder by --predict_output, not the file {target}.")
         files = PredictionFiles(
             source=Path(self.predict),
             target=target / ANSWERS if is_folder else target,
@@ -267,8 +265,10 @@ def describe_sorted(sorted_files: Sorted, folder: Path) -> str:
     lines += [f"  {count:7,}  {name}" for name, count in sorted_files.by_folder.items()]
     if sorted_files.renamed:
         lines.append(f"Names that were changed, mostly by a number, as files had the same: {sorted_files.renamed:,}.")
+    if sorted_files.known:
+        lines.append(f"Files that were sorted there before, and stay where they are: {sorted_files.known:,}.")
     if sorted_files.missing:
-        lines.append(f"Files that are gone or no regular files, and were not sorted: {sorted_files.missing:,}.")
+        lines.append(f"Files that are gone or were changed meanwhile, and were not sorted: {sorted_files.missing:,}.")
     lines.append(f"To remove them again: {shlex.join(['docsplit', 'undo', str(folder)])}")
     return "\n".join(lines)
 

@@ -74,12 +74,6 @@ class FitArguments:
     )
     passage_length: int | None = HfArg(default=None, help="Longest passage in tokens. Default: --max_length.")
     unlabeled_name: str | None = HfArg(default=None, help=UNLABELED_HELP)
-    teacher: str | None = HfArg(
-        default=None,
-        help="Address of a decision model, http://HOST/v1#MODEL, that is asked about 200 of the documents of "
-        "--unlabeled_name: their texts are sent there. Its answers are one more expert. Needs "
-        "pip install -e '.[endpoint]'.",
-    )
     hierarchy: str | None = HfArg(
         default=None,
         help="Tree of the labels, so that a text gets a parent where its label is too uncertain: the separator in "
@@ -99,12 +93,6 @@ class FitArguments:
 
     def __post_init__(self) -> None:
         """Find mistakes before any text is embedded."""
-        if self.teacher:
-            from ...classifier.teacher.endpoint_teacher import load_teacher
-
-            load_teacher(self.teacher)
-            if not self.unlabeled_name:
-                raise ValueError("--teacher is asked about documents: also give documents by --unlabeled_name.")
         read_hierarchy(self.hierarchy)
         check_address(self.datastore)
 
@@ -121,7 +109,6 @@ def fit_classifier(data: LabeledArguments, arguments: FitArguments) -> dict[str,
     report = pipe.fit(
         held_out,
         None if held_out is None else labels_by_name(held_out),
-        teacher=arguments.teacher,
         hierarchy=read_hierarchy(arguments.hierarchy),
     )
     print(report)

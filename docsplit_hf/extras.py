@@ -27,7 +27,6 @@ EXTRA_OF_OPTION = {
     ("--ocr", "rapidocr"): "ocr",
     ("--precision", "int8"): "openvino",
     ("--teacher_precision", "int8"): "openvino",
-    ("--datastore", None): "milvus",
     ("--report_to", "tensorboard"): "tensorboard",
 }
 

@@ -24,7 +24,6 @@ SECONDS_TO_REFUSE = 5  # a refusal must not wait for imports
 REFUSED = {
     "docsplit demo": "[demo]",
     "docsplit embed --dataset_name new.csv --text_column body --precision int8": "[openvino]",
-    "docsplit fit --dataset_name labeled.csv --datastore milvus://localhost:19530/a": "[milvus]",
     "docsplit pretrain --dataset_name new.csv --report_to tensorboard": "[tensorboard]",
 }
 EVALUATION = (

@@ -27,7 +27,6 @@ def bare(monkeypatch):
         ("embed --precision int8", r"docsplit embed --precision int8 needs openvino and nncf, .*\[openvino\]"),
         ("embed --precision=int8", r"\[openvino\]"),
         ("pretrain --teacher_precision int8 --seed 1", r"\[openvino\]"),
-        ("classify --datastore milvus://host:1/a", r"\[milvus\]"),
         ("pretrain --report_to tensorboard trackio", r"\[tensorboard\]"),
     ],
 )

@@ -2,7 +2,7 @@
 
     python -m benchmarks.quality.teacher --tasks data/20news data/bbc --records output/teacher.jsonl
 
-The teacher is a stand-in (``teacher_server.py``) whose wrong answers are any other label; "chance" chooses any label.
+The teacher is a stand-in whose wrong answers are any other label; "chance" chooses any label.
 0 labels: the names of the labels alone, by add_labels.
 """
 
@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import process_time
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.options import encoder_name, task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, as_one_text, draw, load_few_labels, rest, scores
-from benchmarks.quality.teacher_server import serve_teacher
 
 CHANCE = "chance"
+CONFIDENCE = 0.9  # of the chosen label, whether it is right or wrong
 
 
 def main() -> None:
@@ -72,30 +74,41 @@ def _measure(
     """Fit with or without a teacher, and measure on the test texts."""
     rows = draw(task.pool_labels, per_label, seed) if per_label else np.zeros(0, int)
     labels = [task.names[label] for label in task.pool_labels]
-    pool = as_one_text(task.pool)
+    truth = dict(zip(as_one_text(task.pool), labels, strict=True))
     share = 1 / len(task.names) if accuracy == CHANCE else 0.0 if accuracy == "none" else float(accuracy)
     pipe = embedder.pipeline()
-    with embedder.remembered(), serve_teacher(dict(zip(pool, labels, strict=True)), share) as server:
+    with embedder.remembered():
         if per_label:
             pipe.add_examples([task.pool[row] for row in rows], [labels[row] for row in rows])
         else:
             pipe.add_labels(dict(zip(task.names, task.descriptions, strict=True)))
         pipe.add_documents([task.pool[row] for row in rest(len(task.pool), rows)])
         start = process_time()
-        teacher = None if accuracy == "none" else server.address
-        report = pipe.fit(show_progress=False, teacher=teacher, teacher_texts=texts)
+        report = pipe.fit(show_progress=False)
+        if accuracy != "none":
+            documents = pipe.suggest(min(texts, len(pipe.datastore.documents)))
+            given = {one["id"]: choose(one["text"], truth, task.names, share) for one in documents}
+            report = pipe.fit(show_progress=False, teacher=given)
         seconds = process_time() - start
         answers = pipe(task.test, top_k=None)
-        calls = len(server.texts)
-    of_text = [{answer["label"]: answer["score"] for answer in given} for given in answers]
-    probabilities = np.array([[given.get(name, 0.0) for name in task.names] for given in of_text])
+    of_text = [{one["label"]: one["score"] for one in answer} for answer in answers]
+    probabilities = np.array([[scored.get(name, 0.0) for name in task.names] for scored in of_text])
     found = {name: float(value) for name, value in scores(probabilities, task.test_labels).items()}
     return found | {
         "share": report.shares.get("teacher", 0.0),
         "agreement": _agreement(pipe),
         "fit_cpu_seconds": round(seconds, 2),
-        "calls": calls,
     }
+
+
+def choose(text: str, truth: Mapping[str, str], names: Sequence[str], accuracy: float) -> dict[str, float]:
+    """Probabilities of the labels of a text, the same each time: right in the given share of the texts."""
+    rng = np.random.default_rng(crc32(text.encode()))
+    right = truth[text]
+    others = [name for name in names if name != right]
+    chosen = right if rng.random() < accuracy else others[rng.integers(len(others))]
+    rest = (1 - CONFIDENCE) / (len(names) - 1)
+    return {name: CONFIDENCE if name == chosen else rest for name in names}
 
 
 def _agreement(pipe: Any) -> float | None:

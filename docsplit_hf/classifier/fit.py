@@ -35,8 +35,7 @@ from ..reading.inputs import check_lengths, joined_texts, texts_and_pairs
 from ..reading.labels import names_of_labels
 from ..reading.versions import group_versions
 from .active_learning import FITTED_STATE_LOCK, suggested_before
-from .teacher.endpoint_teacher import load_teacher
-from .teacher.teaching import TEACHER_TEXTS, answered_documents, ask_teacher, remembered_answers
+from .teaching import answered_documents, answers_of_teacher, check_teacher, remembered_answers
 
 logger = logging.getLogger(__name__)
 
@@ -54,8 +53,7 @@ def fit(
     show_progress: bool = False,
     corpus: KeptCorpus | None = None,
     class_proportions: ClassProportions = "estimated",
-    teacher: str | Literal[False] | None = None,
-    teacher_texts: int = TEACHER_TEXTS,
+    teacher: Mapping[str, Any] | Literal[False] | None = None,
     hierarchy: Hierarchy | None = None,
 ) -> FitReport:
     """Fit the experts of a datastore, as ``KNNClassifierPipeline.fit`` describes, and keep them in the datastore."""
@@ -66,7 +64,7 @@ def fit(
         raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels.")
     view = datastore.view()
     snapshot = view.all()
-    _check_teacher(teacher, teacher_texts, snapshot, has_head)
+    check_teacher(teacher, snapshot, has_head)
     known_hierarchy = hierarchy
     if hierarchy is None and datastore.fitted is not None:
         known_hierarchy = datastore.fitted.settings.get(HIERARCHY_SETTING)
@@ -88,9 +86,9 @@ def fit(
     answers = None
     if teacher is None:
         answers = remembered_answers(snapshot, problem.labels)
-    if isinstance(teacher, str):
+    elif teacher is not False:
         without_teacher = PreparedExperts.of(view, fit_experts(problem, show_progress))
-        answers = ask_teacher(teacher, teacher_texts, without_teacher, show_progress)
+        answers = answers_of_teacher(teacher, without_teacher)
     problem = replace(problem, teacher=answers)
     fitted = _fit_without_misleading_documents(problem, show_progress)
     state = fitted.to_state()
@@ -147,27 +145,6 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     gain = weighing.log_likelihood() - fitted.log_likelihood
     is_better = gain >= -MIN_LOG_LIKELIHOOD_GAIN if is_misled else gain > MIN_LOG_LIKELIHOOD_GAIN
     return measure(without, prepared, weighing) if is_better else fitted
-
-
-def _check_teacher(
-    teacher: str | Literal[False] | None, teacher_texts: int, snapshot: Snapshot, has_head: bool
-) -> None:
-    """Refuse a teacher where its answers could not be used."""
-    if teacher is None or teacher is False:
-        return
-    if not isinstance(teacher, str):
-        raise TypeError(f"teacher must be an address, False or None, got {teacher!r}.")
-    load_teacher(teacher)  # a mistake in the address is found before anything is fitted
-    if isinstance(teacher_texts, bool) or not isinstance(teacher_texts, int) or teacher_texts < 1:
-        raise ValueError(f"teacher_texts must be a whole number from 1, got {teacher_texts!r}.")
-    if snapshot.multi_label:
-        raise ValueError("A teacher chooses one label for each text, and here a text may have several: leave it out.")
-    if has_head:
-        raise ValueError("A teacher helps classifiers without a trained head: leave it out, or take an encoder.")
-    if snapshot.documents is None or not len(snapshot.documents.keys):
-        raise ValueError("A teacher is asked about documents without labels, and there are none: add_documents(texts).")
-    if not any(snapshot.documents.rows["text"].to_pylist()):
-        raise ValueError("A teacher reads texts, and the documents have none: add them with texts.")
 
 
 @cache  # once per process, not in each fit

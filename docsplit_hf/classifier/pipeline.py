@@ -369,8 +369,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         experts: Sequence[str] | None = None,
         show_progress: bool = True,
         class_proportions: ClassProportions = "estimated",
-        teacher: str | Literal[False] | None = None,
-        teacher_texts: int = 200,
+        teacher: Mapping[str, str | Mapping[str, float]] | Literal[False] | None = None,
         hierarchy: Hierarchy | None = None,
     ) -> FitReport:
         """Fit the experts on all examples and documents, and choose their weights.
@@ -393,14 +392,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 sampled evenly per label, the proportions are estimated from the examples and documents. Otherwise,
                 those of the examples are used. With held-out ``texts``, the proportions of these are used.
                 ``"uniform"``: all labels are equally frequent. A dictionary: a number for each label by name.
-            teacher: The address of a decision model, ``"http://localhost:8000/v1#MODEL"``, which is asked about some
-                documents: their texts are sent there, and nowhere else. It learns no labels, and its answers are one
-                more expert, ``teacher``, a linear probe that is weighed like the others; later texts are classified
-                without it. Options follow the model, as in ``"...#MODEL#protocol=decisions#max_characters=8000"``:
-                also ``key_variable`` and ``parallel_requests``. None: the answers of an
-                earlier fit are used, and nothing is sent. False: they are dropped.
-            teacher_texts: The number of documents to ask about, chosen as by ``suggest``; those of earlier answers
-                count.
+            teacher: Answers of a decision model, or of another program, about documents without labels: for the id of a
+                document its label, or the probability of each label. They are one more expert, ``teacher``, a linear
+                probe that is weighed like the others; later texts are classified without it. ``suggest`` chooses
+                documents to ask about. None: the answers of an earlier fit are used. False: they are dropped.
             hierarchy: The tree of the labels, for ``reject`` to answer with a parent where a label is too uncertain.
                 None: that of the earlier fit; without one, labels named like ``"law > contracts > lease"`` are a tree,
                 and others are not. A string: another separator, such as ``"/"``. A dictionary: the parent of each
@@ -412,7 +407,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             TypeError: If ``hierarchy`` is none of these.
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
-            EndpointError: If the teacher gives no answer, or one that cannot be used.
         """
         from .fit import fit
 
@@ -426,7 +420,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             corpus=self._corpus,
             class_proportions=class_proportions,
             teacher=teacher,
-            teacher_texts=teacher_texts,
             hierarchy=hierarchy,
         )
 

@@ -28,16 +28,8 @@ from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
 from .call_options import CallOptions, checked_options
 from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .sorted_files import (
-    REPORTS,
-    Link,
-    Sorted,
-    SortedFile,
-    Targets,
-    check_sorted_folder,
-    planned_file,
-    sort_files,
-)
+from .sorted_files import MANIFEST, REPORTS, SortedFile, check_not_inside
+from .sorted_folder import Sorted, SortedFolder, sort_files
 from .sorting_plan import page_of, reason_of
 
 logger = logging.getLogger(__name__)
@@ -55,7 +47,7 @@ class PredictionFiles:
     encoding: str | None = None
     safe_csv: bool = False  # whether to make formulas harmless in spreadsheets
     sorted_folder: Path | None = None  # folder to sort the files into, by label
-    link: Link | None = None  # to sorted files; None to copy them
+    link: bool = False  # whether to make hard links to sorted files instead of copies
     dry_run: bool = False  # whether to plan only where files would be sorted
 
     @functools.cached_property
@@ -135,13 +127,12 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> tuple[list[s
                 f"{files.sorted_folder} is a folder, into which files are sorted, and {files.source} is a table: name "
                 "a .csv, .jsonl or .parquet file."
             )
-        check_sorted_folder(files.sorted_folder, files.source)
+        check_not_inside(files.sorted_folder, files.source)
     if files.has_documents:
-        # A run that was killed while it sorted files is finished.
-        is_unfinished = files.sorted_folder is not None and files.partial.exists()
-        if not overwrite and not is_unfinished:
-            is_sorted = files.sorted_folder is not None
-            _refuse_existing(files.target.with_name(name) for name in (REPORTS if is_sorted else [files.target.name]))
+        reports = [files.target.name] if files.sorted_folder is None else REPORTS
+        ours = [] if files.sorted_folder is None else [files.partial, files.sorted_folder / MANIFEST]
+        if not overwrite and not any(path.exists() for path in ours):  # else the reports are those of the last run
+            _refuse_existing(files.target.with_name(name) for name in reports)
         return [], len(files.documents)
     if not overwrite or (files.target.exists() and files.target.samefile(files.source)):
         _refuse_existing([files.target])
@@ -262,12 +253,9 @@ def classify_file(
 
 def _plan(files: PredictionFiles) -> list[SortedFile]:
     """Plan where documents would be sorted. The answers stay in the partial file, for the run that sorts them."""
-    targets = Targets(files.sorted_folder, ())
-    planned = []
-    for document, answer in zip(files.documents, _kept_answers(files.partial), strict=True):
-        if document.path.is_file():
-            planned.append(planned_file(document.path, {**answer, "reason": reason_of(answer)}, targets, files.link))
-    return planned
+    answers = [{**answer, "reason": reason_of(answer)} for answer in _kept_answers(files.partial)]
+    paths = [document.path for document in files.documents]
+    return list(SortedFolder(files.sorted_folder).plan(paths, answers, link=files.link).values())
 
 
 def _inputs(files: PredictionFiles, start: int) -> Iterator[Row | InputRow | FailedFile]:

@@ -1,4 +1,4 @@
-"""SortedFolder: a folder that files are sorted into one after another, and in which a person moves files.
+"""SortedFolder: a folder that files are sorted into, at once or one after another, and in which a person moves files.
 
 Its state is the manifest, to which lines are only appended. A file is copied under a temporary name, then its line is
 forced onto the disk, then the copy gets its name. So after a kill, a copy with a line gets its name, and a file without
@@ -11,30 +11,45 @@ import contextlib
 import functools
 import logging
 import os
+import re
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from ..content_hash import sha256_of_file
 from ..reading.files.finding import ALL_FILES, files_in
 from ..storage.atomic_replacement import locked
 from ..storage.inside_folder import InsideFolder, open_plain
+from .folder_names import safe_name
 from .sorted_files import (
     MANIFEST,
-    UNFINISHED,
     SortedFile,
     Targets,
-    copy_file,
     manifest_lines,
+    planned_file,
     read_sorted,
-    remove_left_overs,
+    report_line,
     sub_folder_of,
     without_reports,
 )
 
 logger = logging.getLogger(__name__)
+
+FILES_AT_A_TIME = 64  # whose lines are written together; a killed run copies at most these again
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp")  # the name of a file that is being copied
+
+
+class Sorted(NamedTuple):
+    """Numbers of files."""
+
+    files: int  # that were sorted now
+    by_folder: dict[str, int]
+    renamed: int  # got a number, because another file has the same name
+    known: int  # were there already, with the label of then
+    missing: int  # that are gone, were changed meanwhile, or are no regular files
 
 
 class Move(NamedTuple):
@@ -66,18 +81,15 @@ class SortedFolder:
         """Open and lock a folder within the context, and finish what a killed process has left.
 
         Raises:
-            ValueError: If another process sorts files into it, its manifest is damaged, or docsplit classify was
-                interrupted while it sorted.
+            ValueError: If another process sorts files into it, or its manifest is damaged.
         """
-        if (path / UNFINISHED).exists():
-            raise ValueError(f"docsplit classify did not finish sorting into {path}: run it again, or docsplit undo.")
         path.mkdir(parents=True, exist_ok=True)
         manifest = path / MANIFEST
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(locked(manifest, wait=False))
             except BlockingIOError as error:
-                raise ValueError(f"Another docsplit watch sorts files into {path}: stop it first.") from error
+                raise ValueError(f"Another process sorts files into {path}: stop it first.") from error
             with open(open_plain(manifest, os.O_RDWR), "r+b") as file:
                 file.truncate(file.read().rfind(b"\n") + 1)  # a last line that a power cut has left incomplete
             folder = cls(path, stack.enter_context(InsideFolder.opened(path)))
@@ -90,6 +102,27 @@ class SortedFolder:
     def targets(self, labels: Iterable[str] = ()) -> Targets:
         """Free places, as the folder is now, in the folders of labels."""
         return Targets(self.path, labels, self.entries.values())
+
+    def knows(self, path: Path, sha256: str) -> bool:
+        """Whether a file was sorted with this content."""
+        return (path.resolve().as_posix(), sha256) in self.entries
+
+    def plan(
+        self,
+        paths: Sequence[Path],
+        answers: Iterable[Mapping[str, Any]],
+        labels: Iterable[str] = (),
+        link: bool = False,
+    ) -> dict[Path, SortedFile]:
+        """Plan the places of files that were not sorted yet, by their answers; files that are gone are left out."""
+        answers = list(answers)
+        targets = self.targets({*labels, *(one["label"] for one in answers if one["label"] is not None)})
+        planned: dict[Path, SortedFile] = {}
+        for path, answer in zip(paths, answers, strict=True):
+            sha256 = sha256_of_present(path)
+            if sha256 and not self.knows(path, sha256):
+                planned[path] = planned_file(path, sha256, answer, targets, "hard" if link else None)
+        return planned
 
     def put(self, planned: Sequence[SortedFile]) -> list[SortedFile]:
         """Copy files to their places; return the lines of those that were not changed or deleted meanwhile."""
@@ -123,7 +156,7 @@ class SortedFolder:
             except OSError:
                 os.ftruncate(descriptor, before)
                 raise
-        self.entries |= {(entry.source, entry.sha256): entry for entry in entries}
+        self.entries |= {(entry.source, entry.sha256): entry for entry in without_reports(entries)}
 
     def _copy(self, entry: SortedFile) -> bool:
         """Copy a file under its temporary name; return whether it is still the same."""
@@ -131,7 +164,10 @@ class SortedFolder:
             temporary = _temporary_name(entry, name)
             parent.discard(temporary)
             try:
-                copy_file(parent, temporary, entry)
+                if entry.link is None:
+                    copy_file(parent, temporary, entry)
+                else:
+                    parent.make_link(temporary, Path(entry.source))
             except (OSError, ValueError) as error:
                 logger.warning("%s is not sorted yet: %s", entry.source, error)
                 parent.discard(temporary)
@@ -158,6 +194,63 @@ def _temporary_name(entry: SortedFile, name: str) -> str:
     return f".{name}.{entry.sha256[:32]}.tmp"
 
 
+def sort_files(
+    answers: Iterable[Mapping[str, Any]],
+    paths: Sequence[Path],
+    folder: Path,
+    link: bool = False,
+    reports: Sequence[str] = (),
+) -> Sorted:
+    """Sort files into sub-folders of a folder by their answers; those that are there already stay.
+
+    So a run that was killed is finished by the same call.
+
+    Args:
+        answers: The answers, each with ``label`` and ``score``.
+        paths: The file of each answer.
+        folder: The folder.
+        link: Whether to make hard links instead of copies.
+        reports: The names of those ``REPORTS`` that this run has written into the folder; undoing removes them, too.
+
+    Returns:
+        The numbers of files.
+
+    Raises:
+        ValueError: If another process sorts files into the folder, or its manifest is damaged.
+    """
+    put: list[SortedFile] = []
+    with SortedFolder.opened(folder) as sorted_folder:
+        known = sum(sorted_folder.knows(path, sha256_of_present(path)) for path in paths)
+        planned = list(sorted_folder.plan(paths, answers, link=link).values())
+        for start in range(0, len(planned), FILES_AT_A_TIME):
+            put += sorted_folder.put(planned[start : start + FILES_AT_A_TIME])
+        sorted_folder.append([report_line(folder, name) for name in reports])
+    by_folder = dict(sorted(Counter(sub_folder_of(entry.target) for entry in put).items()))
+    renamed = sum(Path(entry.target).name != safe_name(Path(entry.source).name) for entry in put)
+    return Sorted(len(put), by_folder, renamed, known, len(paths) - known - len(put))
+
+
+def copy_file(parent: InsideFolder, name: str, entry: SortedFile) -> None:
+    """Copy a file with its time of modification, and check its content."""
+    descriptor = parent.open_file(name, os.O_WRONLY | os.O_CREAT)
+    with open(entry.source, "rb") as source, open(descriptor, "wb") as target:
+        shutil.copyfileobj(source, target)
+        target.flush()
+        status = os.fstat(source.fileno())
+        os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+    if parent.sha256(name) != entry.sha256:
+        raise ValueError("it was changed while it was copied.")
+
+
+def remove_left_overs(inside: InsideFolder, entries: Iterable[SortedFile]) -> None:
+    """Remove temporary files that a killed run has left."""
+    for sub_folder in {sub_folder_of(entry.target) for entry in entries}:
+        with contextlib.suppress(FileNotFoundError), inside.subfolder(sub_folder) as parent:
+            for name in parent.names():
+                if TEMPORARY.fullmatch(name):
+                    parent.remove(name)
+
+
 def signature_of(path: Path) -> tuple[int, ...]:
     """Size, time of modification and inode of a file, which change with it."""
     status = path.stat()
@@ -167,7 +260,7 @@ def signature_of(path: Path) -> tuple[int, ...]:
 def sha256_of_present(path: Path) -> str:
     """The SHA-256 of a file, computed again when it was changed; empty if it cannot be read."""
     try:
-        return _sha256_of_state(path, signature_of(path))
+        return _sha256_of_state(path, signature_of(path)) if path.is_file() else ""
     except OSError:
         return ""
 

@@ -13,16 +13,15 @@ from ..storage.atomic_replacement import locked
 from ..storage.inside_folder import InsideFolder, write_file
 from .sorted_files import (
     MANIFEST,
-    UNFINISHED,
     FileState,
     SortedFile,
     manifest_lines,
     read_sorted,
-    remove_left_overs,
     state_of,
     sub_folder_of,
     without_reports,
 )
+from .sorted_folder import remove_left_overs
 
 
 class Undone(NamedTuple):
@@ -46,16 +45,16 @@ def undo_sorting(folder: Path) -> Undone:
 
     Raises:
         FileNotFoundError: If the folder has no manifest.
-        ValueError: If the manifest is damaged, or docsplit watch sorts files into the folder.
+        ValueError: If the manifest is damaged, or another process sorts files into the folder.
     """
-    manifest = next((folder / name for name in (MANIFEST, UNFINISHED) if (folder / name).is_file()), None)
-    if manifest is None:
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
         raise FileNotFoundError(f"{folder} has no {MANIFEST}: give a folder into which files were sorted.")
     try:
         with locked(manifest, wait=False):
             return _undo(folder, manifest)
     except BlockingIOError as error:
-        raise ValueError(f"docsplit watch sorts files into {folder}: stop it first.") from error
+        raise ValueError(f"Another process sorts files into {folder}: stop it first.") from error
 
 
 def _undo(folder: Path, manifest: Path) -> Undone:
@@ -97,8 +96,8 @@ def _remove(inside: InsideFolder, entry: SortedFile) -> FileState:
 
 
 def _has_original(status: os.stat_result, entry: SortedFile) -> bool:
-    """Whether removing an unchanged file loses no content: it is a link, a report, or the copy of what is there."""
-    if entry.source is None or stat.S_ISLNK(status.st_mode):
+    """Whether removing an unchanged file loses no content: it is a report, or the copy of what is there."""
+    if entry.source is None:
         return True
     try:
         original = os.stat(entry.source)

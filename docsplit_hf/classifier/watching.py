@@ -15,13 +15,12 @@ from ..reading.files.finding import ALL_FILES, files_in, log_left_out
 from ..reading.inputs import FileInput, InputRow, read_inputs
 from ..storage.atomic_replacement import FolderState, save_lock
 from .folder_names import FAILED, UNSURE
-from .sorted_files import SortedFile, now, planned_file, sub_folder_of
-from .sorted_folder import Move, SortedFolder, sha256_of_present, signature_of
+from .sorted_files import SortedFile, now, sub_folder_of
+from .sorted_folder import FILES_AT_A_TIME, Move, SortedFolder, sha256_of_present, signature_of
 from .sorting_plan import count_by_folder, page_of, reason_of, remark
 
 logger = logging.getLogger(__name__)
 
-FILES_AT_A_TIME = 64  # that are read and answered together
 PATIENCE = 10  # times as long as other files, those rest that cannot be read: they may be unfinished
 UNFINISHED_ENDINGS = (".part", ".partial", ".crdownload", ".download", ".tmp")  # of downloads and copies
 MOVED = "moved here by a person"  # the reason in the manifest
@@ -116,10 +115,8 @@ class Watcher:
 
     def _sort(self, paths: Sequence[Path]) -> None:
         """Copy files to the places that their answers name; those that cannot be read wait once more."""
-        sha256 = {path: sha256_of_present(path) for path in paths}
-        entries = self.sorted_folder.entries
-        known = [path for path in paths if (path.resolve().as_posix(), sha256[path]) in entries]
-        planned = self._answered([path for path in paths if sha256[path] and path not in known])
+        known = [path for path in paths if self.sorted_folder.knows(path, sha256_of_present(path))]
+        planned = self._answered([path for path in paths if path.is_file() and path not in known])
         ready = [one for path, one in planned.items() if one.score is not None or self._waiting[path].was_read]
         put = self.sorted_folder.put(ready)
         for path in paths:
@@ -137,13 +134,8 @@ class Watcher:
         """Answer files, and plan their places."""
         given = [FileInput(path, path.relative_to(self.inbox).as_posix()) for path in paths]
         answers = self._classifier(given, **self.options) if given else []
-        targets = self.sorted_folder.targets(self._labels)
-        planned: dict[Path, SortedFile] = {}
-        for path, answer in zip(paths, answers, strict=True):
-            with contextlib.suppress(OSError):  # it has gone meanwhile
-                shown = {**answer, "page": page_of(answer), "reason": reason_of(answer)}
-                planned[path] = planned_file(path, shown, targets)
-        return planned
+        shown = [{**answer, "page": page_of(answer), "reason": reason_of(answer)} for answer in answers]
+        return self.sorted_folder.plan(paths, shown, self._labels)
 
     def _learn(self, moves: Sequence[Move]) -> None:
         """Add files with the labels of their new folders, or relabel them; fit and save the classifier."""

@@ -18,11 +18,6 @@ def is_address(name: object) -> bool:
     return isinstance(name, str) and "://" in name and name.partition("://")[0] in CONNECTORS
 
 
-def check_store_address(address: str) -> None:
-    """Raise ValueError if an address has a mistake, without asking the server."""
-    _connector(address).parse_address(address)
-
-
 def open_address(address: str, **options: Any) -> Store:
     """Open the store behind an address, by ``connect_datastore`` of its connector."""
     return _connector(address).connect_datastore(address, **options)

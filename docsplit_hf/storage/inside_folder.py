@@ -165,16 +165,9 @@ class InsideFolder:
                 target.flush()
                 os.fsync(target.fileno())
 
-    def make_link(self, name: str, target: Path, symbolic: bool) -> None:
-        """Make a link to a file elsewhere; raises ``FileExistsError`` if there is an entry of that name."""
-        if symbolic:
-            os.symlink(target, name, dir_fd=self._descriptor)
-        else:
-            os.link(target, name, dst_dir_fd=self._descriptor)
-
-    def link_target(self, name: str) -> str:
-        """Return the path to which a symbolic link leads."""
-        return os.readlink(name, dir_fd=self._descriptor)
+    def make_link(self, name: str, target: Path) -> None:
+        """Give a file elsewhere a second name; raises ``FileExistsError`` if there is an entry of that name."""
+        os.link(target, name, dst_dir_fd=self._descriptor)
 
     def remove_empty_folder(self, name: str) -> None:
         """Remove a subfolder; raises ``OSError`` if something is in it."""

@@ -16,6 +16,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
@@ -188,6 +189,11 @@ def read_json_option(name: str, value: dict | str | None, key: str) -> dict | No
         return json.loads(value) if isinstance(value, str) else value
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"--{name} must be JSON such as '{{\"{key}\": 0.1}}': {error}.") from error
+
+
+def script(main: Callable[[], Any], when_stopped: str) -> Callable[[], None]:
+    """Return the function that runs a command, as ``run_script`` describes."""
+    return partial(run_script, main, when_stopped)
 
 
 def run_script(main: Callable[[], Any], when_stopped: str) -> None:

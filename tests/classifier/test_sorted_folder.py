@@ -6,7 +6,7 @@ import os
 import pytest
 
 from docsplit_hf.classifier import sorted_folder as module
-from docsplit_hf.classifier.sorted_files import MANIFEST, UNFINISHED, planned_file, read_sorted
+from docsplit_hf.classifier.sorted_files import MANIFEST, read_sorted
 from docsplit_hf.classifier.sorted_folder import SortedFolder
 from docsplit_hf.classifier.undo_sorting import undo_sorting
 
@@ -22,9 +22,8 @@ def make_files(folder, count=6):
 
 
 def plan(folder, paths):
-    targets = folder.targets(LABELS)
     answers = [{"label": (*LABELS, None)[i % 3], "score": 0.5} for i in range(len(paths))]
-    return [planned_file(path, answer, targets) for path, answer in zip(paths, answers, strict=True)]
+    return list(folder.plan(paths, answers, LABELS).values())
 
 
 def contents(folder):
@@ -32,7 +31,7 @@ def contents(folder):
 
 
 def put_new(folder, paths):
-    folder.put([entry for entry in plan(folder, paths) if (entry.source, entry.sha256) not in folder.entries])
+    folder.put(plan(folder, paths))
 
 
 class Killed(BaseException):
@@ -119,13 +118,10 @@ def test_a_file_of_a_person_is_not_overwritten_and_a_changed_one_waits(tmp_path,
     assert found.pop(MANIFEST) and found == {"invoice/scan 0.pdf": "of a person", "invoice/scan 0 (2).pdf": "content 0"}
 
 
-def test_a_folder_in_use_or_with_an_unfinished_sorting_is_refused(tmp_path):
+def test_a_folder_in_use_is_refused(tmp_path):
     out = tmp_path / "sorted"
     with SortedFolder.opened(out):
-        with pytest.raises(ValueError, match="Another docsplit watch sorts"), SortedFolder.opened(out):
+        with pytest.raises(ValueError, match="Another process sorts"), SortedFolder.opened(out):
             pass
         with pytest.raises(ValueError, match="stop it first"):
             undo_sorting(out)
-    (out / UNFINISHED).write_text("")
-    with pytest.raises(ValueError, match="did not finish sorting"), SortedFolder.opened(out):
-        pass

@@ -317,30 +317,6 @@ def test_answers_to_long_documents_name_a_passage(few_labels, workshop, tmp_path
         assert passage["text"] == answer["body"][passage["start"] : passage["end"]] != answer["body"]
 
 
-def test_a_milvus_collection_receives_the_examples_and_answers(few_labels, workshop, tmp_path, run_script):
-    address = f"milvus://{tmp_path}/examples.db/topics"
-    folder = tmp_path / "classifier"
-    answers = tmp_path / "a.jsonl"
-    options = [f"--model_name_or_path={workshop / 'tiny'}", f"--output_dir={folder}", f"--datastore={address}"]
-    made = run_script(DOCSPLIT, "fit", *columns(few_labels), *options)
-    assert f"The examples were also added to {address}, which has 10 now." in made
-    options = [
-        f"--model_name_or_path={folder}",
-        f"--predict={few_labels / 'test.csv'}",
-        "--text_column=body",
-        "--use_cpu",
-    ]
-    run_script(
-        DOCSPLIT, "classify", *options, f"--datastore={address}", f"--predict_output={answers}", "--return_neighbors=2"
-    )
-    rows = [json.loads(line) for line in answers.open()]
-    texts = {row["body"] for row in csv.DictReader((few_labels / "train.csv").open(newline=""))}
-    assert len(rows) == 8 and all(neighbor["text"] in texts for row in rows for neighbor in row["neighbors"])
-    assert all(
-        neighbor["id"].startswith("e") for row in rows for neighbor in row["neighbors"]
-    )  # made by the collection
-
-
 def test_fit_chooses_weights_on_a_given_validation_set(few_labels, tmp_path, run_script):
     data = tmp_path / "data"
     data.mkdir()

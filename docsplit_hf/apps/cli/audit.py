@@ -15,7 +15,7 @@ from transformers.hf_argparser import HfArg
 
 from ...classifier.pipeline import KNNClassifierPipeline
 from ...fitting.audit.report import Audit
-from ...training.command_line import parse_arguments, run_script, show_log
+from ...training.command_line import parse_arguments, script, show_log
 from .classify import open_classifier
 from .commands import with_option
 from .shared_options import refuse_processes
@@ -99,6 +99,4 @@ def main() -> dict[str, Any]:
     return {"audited": classifier}
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, "Run the same command again.")
+run = script(main, "Run the same command again.")

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import FileClassifier, Outcome, PredictionFiles, check_files, classify_file
-from ...classifier.sorted_files import ANSWERS, Sorted
+from ...classifier.sorted_files import ANSWERS
+from ...classifier.sorted_folder import Sorted
 from ...fitting.rejection import RejectionLimits
 from ...reading.files.failure_lists import FAILED
 from ...training.command_line import parse_arguments, show_log
 from ..pipelines import check_installation, open_pipeline
 from .plain_parser import PlainParser, option
-from .shared_options import DATASET_HELP, OUTPUT_DIR, READING_OPTIONS, check_address, connect, refuse_processes
+from .shared_options import DATASET_HELP, OUTPUT_DIR, READING_OPTIONS, refuse_processes
 from .sorting_plan import show_plan
 
 if TYPE_CHECKING:
-    from ...arrays.store import Store
     from ...classifier.pipeline import KNNClassifierPipeline
 
 MAIN_OPTIONS = (
@@ -68,10 +68,8 @@ class PredictionArguments:
     overwrite_output_dir: bool = option(
         default=False, help="Replace existing answers, and with --dataset_name the classifier in --output_dir."
     )
-    link: str | None = option(
-        default=None,
-        help="With a folder as --predict_output: make links to the documents instead of copies.",
-        choices=["hard", "symbolic"],
+    link: bool = option(
+        default=False, help="With a folder as --predict_output: make hard links to the documents instead of copies."
     )
     dry_run: bool = option(
         default=False,
@@ -91,11 +89,6 @@ class PredictionArguments:
     text_pair_column: str | None = option(default=None, help="The column with the second texts, for pairs.")
     csv_separator: str | None = option(default=None, help="Column separator of a .csv file, if not a comma.")
     encoding: str | None = option(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-    datastore: str | None = option(
-        default=None,
-        help="Search neighbors in a collection of Milvus, milvus://HOST:19530/COLLECTION. Needs "
-        "pip install -e '.[milvus]'.",
-    )
     use_cpu: bool = option(default=False, help="Do not use a GPU.")
     trust: bool = option(
         default=False, help="Answer with an exported model that somebody else exported: native code reads it."
@@ -113,7 +106,6 @@ class PredictionArguments:
                 "--predict must be given: the texts to classify. To make a classifier only: docsplit fit, or docsplit "
                 "train."
             )
-        check_address(self.datastore)
 
     @property
     def classifier(self) -> str:
@@ -124,10 +116,9 @@ class PredictionArguments:
         """Return the files, and check them before anything is computed."""
         target = Path(self.predict_output)
         is_folder = target.is_dir() or not target.suffix or self.predict_output.endswith(("/", os.sep))
-        if self.link is not None and not is_folder:
-            raise ValueError(f"--link is for sorted files: give a folder by --predict_output, not the file {target}.")
-        if self.dry_run and not is_folder:
-            raise ValueError(f"--dry_run plans sorted files: give a folder by --predict_output, not the file {target}.")
+        if (self.link or self.dry_run) and not is_folder:
+            name = "link" if self.link else "dry_run"
+            raise ValueError(f"--{name} is for sorted files: give a folder by --predict_output, not the file {target}.")
         files = PredictionFiles(
             source=Path(self.predict),
             target=target / ANSWERS if is_folder else target,
@@ -193,13 +184,13 @@ class AnswerArguments:
         return options
 
 
-def open_classifier(classifier: str, use_cpu: bool, datastore: Store | None = None) -> KNNClassifierPipeline:
-    """Open a saved classifier, with its own examples or those of another datastore."""
+def open_classifier(classifier: str, use_cpu: bool) -> KNNClassifierPipeline:
+    """Open a saved classifier."""
     check_installation(f"Opening {classifier} without an exported model (docsplit export)")
     from ...encoding.checkpoints.checkpoint import open_checkpoint
 
     folder = open_checkpoint(classifier).path  # raises a helpful error if the name is mistyped
-    pipe = open_pipeline(folder, device="cpu" if use_cpu else None, datastore=datastore)
+    pipe = open_pipeline(folder, device="cpu" if use_cpu else None)
     if pipe.datastore is None:
         raise ValueError(
             f"{classifier} contains no datastore: pass a classifier saved by docsplit fit or docsplit train with "
@@ -211,12 +202,11 @@ def open_classifier(classifier: str, use_cpu: bool, datastore: Store | None = No
 def open_to_answer(arguments: PredictionArguments, answers: AnswerArguments) -> FileClassifier:
     """Open the exported model of a classifier, if it has one and the options allow it; otherwise the classifier."""
     name = arguments.classifier
-    if arguments.datastore is None and not answers.bf16 and Path(name).is_dir():
+    if not answers.bf16 and Path(name).is_dir():
         exported = open_exported(name, arguments.trust)
         if exported is not None:
             return exported
-    datastore = connect(arguments.datastore) if arguments.datastore else None
-    return open_classifier(name, arguments.use_cpu, datastore)
+    return open_classifier(name, arguments.use_cpu)
 
 
 def make_classifier(arguments: PredictionArguments, answers: AnswerArguments, files: PredictionFiles) -> dict[str, Any]:
@@ -235,8 +225,7 @@ def make_classifier(arguments: PredictionArguments, answers: AnswerArguments, fi
     given = {
         field.name: getattr(arguments, field.name) for field in fields(FitArguments) if hasattr(arguments, field.name)
     }
-    datastore = {"datastore": None}  # where neighbors are searched, not where examples are added
-    return fit_classifier(data, FitArguments(**(given | datastore), max_length=answers.max_length, bf16=answers.bf16))
+    return fit_classifier(data, FitArguments(**given, max_length=answers.max_length, bf16=answers.bf16))
 
 
 def how_to_continue(classifier: str) -> str:
@@ -267,8 +256,10 @@ def describe_sorted(sorted_files: Sorted, folder: Path) -> str:
     lines += [f"  {count:7,}  {name}" for name, count in sorted_files.by_folder.items()]
     if sorted_files.renamed:
         lines.append(f"Names that were changed, mostly by a number, as files had the same: {sorted_files.renamed:,}.")
+    if sorted_files.known:
+        lines.append(f"Files that were sorted there before, and stay where they are: {sorted_files.known:,}.")
     if sorted_files.missing:
-        lines.append(f"Files that are gone or no regular files, and were not sorted: {sorted_files.missing:,}.")
+        lines.append(f"Files that are gone or were changed meanwhile, and were not sorted: {sorted_files.missing:,}.")
     lines.append(f"To remove them again: {shlex.join(['docsplit', 'undo', str(folder)])}")
     return "\n".join(lines)
 

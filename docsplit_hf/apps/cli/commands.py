@@ -59,12 +59,13 @@ REMOVED_OPTIONS = {
     "rerank": _INDEX,
     "max_train_examples": "give a smaller file",
     "max_test_examples": "give a smaller file",
-    "teacher_texts": "pipe.fit takes it in Python",
+    "teacher": "fit of the pipeline takes the answers of a decision model in Python: docs/teacher.md",
+    "teacher_texts": "fit of the pipeline takes the answers of a decision model in Python: docs/teacher.md",
     "triplet_choice": "triplets are drawn at random",
     "merge_labels": "give such labels one name in the file",
     "train --unlabeled_name": "docsplit fit learns from documents; in Python, add_documents and fit of the pipeline do",
     "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",
-    "datastore_token_variable": "the token is read from the variable MILVUS_TOKEN",
+    "datastore": "the pipeline takes a collection of Milvus in Python: docs/remote_datastore.md",
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")

@@ -72,6 +72,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
 
 
-def run() -> None:
-    """Serve the page with the options of the command line."""
-    main()
+run = main

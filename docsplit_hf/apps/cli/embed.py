@@ -28,7 +28,7 @@ from ...reading.load_documents import load_documents
 from ...reading.segmentation.segment_documents import check_text_column
 from ...reading.text_warnings import sum_up_warnings
 from ...storage.inside_folder import refuse_links
-from ...training.command_line import parse_arguments, run_script
+from ...training.command_line import parse_arguments, script
 
 PART_SIZE = 1_000  # a killed run loses the embeddings of one part
 INT8_TEXTS = CALIBRATION_TEXTS + MEASUREMENT_TEXTS  # the first are for calibrating int8, the others for measuring it
@@ -187,6 +187,4 @@ def main() -> dict[str, Any]:
     return {"output": str(output), "embeddings": len(embedded), "dimensions": dimensions}
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, "Finished embeddings are kept: run the same command again to continue.")
+run = script(main, "Finished embeddings are kept: run the same command again to continue.")

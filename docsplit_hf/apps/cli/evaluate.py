@@ -28,7 +28,7 @@ from ...evaluation.comparison import PROTOCOLS, ComparisonSettings, Record, as_j
 from ...evaluation.systems import WORD_COUNTS, System, TfidfSystem, load_system
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
-from ...training.command_line import parse_arguments, run_script
+from ...training.command_line import parse_arguments, script
 
 PROTOCOL_HELP = "; ".join(f"{name}: {description}" for name, description in PROTOCOLS.items())
 
@@ -143,6 +143,4 @@ def main() -> dict[str, Any]:
     return {"output_dir": arguments.output_dir, "records": [record._asdict() for record in records]}
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, "What was measured is in results.json.")
+run = script(main, "What was measured is in results.json.")

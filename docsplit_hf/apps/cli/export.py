@@ -13,7 +13,7 @@ from transformers.hf_argparser import HfArg
 from ...classifier.pipeline import KNNClassifierPipeline
 from ...encoding.exported.description import GRAPH, PRECISIONS
 from ...encoding.exported.export import export_classifier
-from ...training.command_line import parse_arguments, run_script
+from ...training.command_line import parse_arguments, script
 from .classify import open_classifier
 from .commands import with_option
 
@@ -48,6 +48,4 @@ def main() -> dict[str, Any]:
     return {"folder": str(exported), "megabytes": megabytes}
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, "To export again, run the same command.")
+run = script(main, "To export again, run the same command.")

@@ -21,7 +21,6 @@ from datasets import Dataset, DatasetDict
 from transformers import HfArgumentParser, set_seed
 from transformers.hf_argparser import HfArg
 
-from ...arrays.store import Store
 from ...classifier.knn_datastore import KNNDatastore
 from ...classifier.model_card import save_classifier_card
 from ...classifier.pipeline import KNNClassifierPipeline
@@ -34,12 +33,12 @@ from ...finetuning.evaluation import evaluate_parts
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import labels_by_name
 from ...reading.load_documents import load_unlabeled_texts
-from ...training.command_line import parse_arguments, run_script, show_log
+from ...training.command_line import parse_arguments, script, show_log
 from ...training.resuming import check_output_dir
 from .hierarchy_option import read_hierarchy
 from .labeled_arguments import LabeledArguments, load_splits
 from .made_classifier import report_classifier
-from .shared_options import OUTPUT_DIR, TOKEN_VARIABLE, check_address, connect, refuse_processes
+from .shared_options import OUTPUT_DIR, refuse_processes
 
 UNLABELED_HELP = (
     "Unlabeled documents, from which experts also learn. A file as for --dataset_name, with the same --text_column; a "
@@ -73,22 +72,11 @@ class FitArguments:
     )
     passage_length: int | None = HfArg(default=None, help="Longest passage in tokens. Default: --max_length.")
     unlabeled_name: str | None = HfArg(default=None, help=UNLABELED_HELP)
-    teacher: str | None = HfArg(
-        default=None,
-        help="Address of a decision model, http://HOST/v1#MODEL, that is asked about 200 of the documents of "
-        "--unlabeled_name: their texts are sent there. Its answers are one more expert. Needs "
-        "pip install -e '.[endpoint]'.",
-    )
     hierarchy: str | None = HfArg(
         default=None,
         help="Tree of the labels, so that a text gets a parent where its label is too uncertain: the separator in "
         "their names, such as '/', or a .json file with the parent of each label, as in "
         '{"lease": "contracts", "contracts": "law"}. Default: names such as "law > contracts > lease" are a tree.',
-    )
-    datastore: str | None = HfArg(
-        default=None,
-        help="A collection of Milvus, milvus://HOST:19530/COLLECTION, to which the examples are also added. The token "
-        f"of the server, if it needs one, is read from {TOKEN_VARIABLE}. Needs pip install -e '.[milvus]'.",
     )
     output_dir: str = HfArg(default=OUTPUT_DIR, help="Folder for the classifier.")
     overwrite_output_dir: bool = HfArg(default=False, help="Write to output_dir even if it is not empty.")
@@ -98,14 +86,7 @@ class FitArguments:
 
     def __post_init__(self) -> None:
         """Find mistakes before any text is embedded."""
-        if self.teacher:
-            from ...classifier.teacher.endpoint_teacher import load_teacher
-
-            load_teacher(self.teacher)
-            if not self.unlabeled_name:
-                raise ValueError("--teacher is asked about documents: also give documents by --unlabeled_name.")
         read_hierarchy(self.hierarchy)
-        check_address(self.datastore)
 
 
 def fit_classifier(data: LabeledArguments, arguments: FitArguments) -> dict[str, Any]:
@@ -120,7 +101,6 @@ def fit_classifier(data: LabeledArguments, arguments: FitArguments) -> dict[str,
     report = pipe.fit(
         held_out,
         None if held_out is None else labels_by_name(held_out),
-        teacher=arguments.teacher,
         hierarchy=read_hierarchy(arguments.hierarchy),
     )
     print(report)
@@ -135,8 +115,6 @@ def fit_classifier(data: LabeledArguments, arguments: FitArguments) -> dict[str,
     save_classifier_card(folder, folder, pipe.model.config, pipe.datastore, log_history=list(metrics.values()))
     metrics["fit"] = asdict(report)
     report_classifier(folder, data, splits, metrics)
-    if arguments.datastore:
-        upload(pipe.datastore, arguments.datastore)
     return {"output_dir": folder, "metrics": metrics}
 
 
@@ -185,19 +163,6 @@ def choose_reading(embedder: ClassifierEmbedder, tables: list[Dataset | None], i
     print(reading.describe(embedder.long_documents, is_chosen=is_open), flush=True)
 
 
-def upload(datastore: Store, address: str) -> None:
-    """Add the examples to a collection of Milvus; its existing rows stay."""
-    collection = connect(
-        address,
-        dimension=datastore.dimension,
-        label_names=datastore.label_names,
-        multi_label=datastore.multi_label,
-        probe=datastore.probe,
-    )
-    collection.merge(datastore)
-    print(f"The examples were also added to {address}, which has {len(collection):,} now.")
-
-
 def main() -> dict[str, Any]:
     """Fit a classifier; return the figures for ``--json``."""
     parser = HfArgumentParser((LabeledArguments, FitArguments), description=__doc__.split("\n")[0])
@@ -207,6 +172,4 @@ def main() -> dict[str, Any]:
     return fit_classifier(data, arguments)
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, "Nothing was saved: run the same command again to start over.")
+run = script(main, "Nothing was saved: run the same command again to start over.")

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from ...extras import options_of
-from ...training.command_line import run_script
+from ...training.command_line import script
 from . import classify
 from .shared_options import OUTPUT_DIR
 
@@ -102,6 +102,4 @@ def main() -> dict[str, Any]:
     return figures
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, "Run the same command again to continue.")
+run = script(main, "Run the same command again to continue.")

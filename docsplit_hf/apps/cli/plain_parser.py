@@ -12,12 +12,9 @@ TRUE = ("yes", "true", "t", "y", "1")
 FALSE = ("no", "false", "f", "n", "0")
 
 
-def option(default: Any, help: str, choices: Sequence[str] | None = None) -> Any:
+def option(default: Any, help: str) -> Any:
     """The field of an option, as ``HfArg`` makes it."""
-    metadata: dict[str, Any] = {"help": help}
-    if choices is not None:
-        metadata["choices"] = list(choices)
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={"help": help})
 
 
 class PlainParser(argparse.ArgumentParser):

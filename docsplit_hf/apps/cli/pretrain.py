@@ -47,7 +47,7 @@ from ...reading.files.failure_lists import list_of_failures
 from ...reading.load_documents import load_documents
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...reading.segmentation.segment_documents import check_text_column, default_processes, segment_documents
-from ...training.command_line import HOW_TO_RESUME, run_script, start_run
+from ...training.command_line import HOW_TO_RESUME, script, start_run
 from ...training.distributed import end_run
 from ...training.markdown import public_name
 from .pretrain_arguments import DataArguments, ModelArguments, parse_command_line
@@ -192,6 +192,4 @@ def main() -> dict[str, Any]:
     return {"output_dir": arguments.output_dir, "evaluations": evaluations_by_step(trainer.state.log_history)}
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, HOW_TO_RESUME)
+run = script(main, HOW_TO_RESUME)

@@ -171,6 +171,4 @@ def _check_answers(classifier: ServedFolder, answers: ServerSettings) -> None:
         raise ValueError("--novelty and --reject_label are for texts without an answer: give --reject, too.")
 
 
-def run() -> None:
-    """Serve classifiers with the options of the command line."""
-    main()
+run = main

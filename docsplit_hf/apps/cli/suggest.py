@@ -20,7 +20,7 @@ from transformers.hf_argparser import HfArg
 from ...classifier.active_learning import Suggestion
 from ...classifier.row_files import Row, check_output, write_rows
 from ...encoding.checkpoints.checkpoint import open_checkpoint
-from ...training.command_line import parse_arguments, run_script, show_log
+from ...training.command_line import parse_arguments, script, show_log
 from .commands import with_option
 
 COLUMNS = ("id", "file", "text", "text_pair", "predicted_label", "score", "label")
@@ -76,6 +76,4 @@ def main() -> dict[str, Any]:
     return {"output": str(output), "documents": len(rows)}
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, "Run the same command again.")
+run = script(main, "Run the same command again.")

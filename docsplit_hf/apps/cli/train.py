@@ -31,7 +31,7 @@ from ...finetuning.evaluation import evaluate_parts
 from ...finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_around
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import has_several_labels, label_names_of, labels_by_name
-from ...training.command_line import HOW_TO_RESUME, parse_arguments, run_script, start_run
+from ...training.command_line import HOW_TO_RESUME, parse_arguments, script, start_run
 from ...training.distributed import end_run
 from .labeled_arguments import LabeledArguments, load_splits
 from .made_classifier import report_classifier
@@ -169,6 +169,4 @@ def main() -> dict[str, Any]:
     return {"output_dir": arguments.output_dir, "metrics": metrics}
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, HOW_TO_RESUME)
+run = script(main, HOW_TO_RESUME)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...classifier.sorted_files import MANIFEST
 from ...classifier.undo_sorting import undo_sorting
-from ...training.command_line import parse_arguments, run_script
+from ...training.command_line import parse_arguments, script
 from .commands import with_option
 from .plain_parser import PlainParser, option
 
@@ -57,6 +57,4 @@ def _print_kept(reason: str, names: list[str], folder: Path) -> None:
         print(f"  ... all in {folder / MANIFEST}")
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, "To continue, run the same command again.")
+run = script(main, "To continue, run the same command again.")

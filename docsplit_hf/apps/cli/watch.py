@@ -22,7 +22,7 @@ from ...classifier.sorted_files import check_not_inside
 from ...classifier.sorted_folder import SortedFolder
 from ...classifier.watching import Watcher
 from ...fitting.rejection import RejectionLimits
-from ...training.command_line import parse_arguments, run_script, show_log
+from ...training.command_line import parse_arguments, script, show_log
 from .classify import open_classifier
 from .commands import with_options
 from .sorting_plan import show_plan
@@ -136,6 +136,4 @@ def main() -> dict[str, Any]:
     return {}
 
 
-def run() -> None:
-    """Run the command."""
-    run_script(main, "To continue, run the same command again.")
+run = script(main, "To continue, run the same command again.")

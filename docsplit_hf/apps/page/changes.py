@@ -1,22 +1,19 @@
-"""Change a visitor's texts: add, label and remove texts, save and load a classifier."""
+"""Change a visitor's texts: add, label and remove texts, and save a classifier."""
 
 from __future__ import annotations
 
-import json
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .sessions import PageLimits, Session, SharedModel, counted
+from .sessions import Session, counted
 from .uploads import LabeledTexts
 
 if TYPE_CHECKING:
     from ...classifier.active_learning import Suggestion
     from ...classifier.knn_datastore import KNNDatastore
-    from ...classifier.pipeline import KNNClassifierPipeline
 
 SUGGESTIONS_PER_FIT = 10  # texts that are suggested together, so that they differ, before the next fit
 FIRST_CANDIDATES = 2_000  # texts from which the suggestions before any label are chosen
@@ -162,53 +159,3 @@ def save_classifier(session: Session) -> Path:
         for path in Path(folder).rglob("*"):
             archive.write(path, path.relative_to(folder))
     return target
-
-
-def pipeline_of_zip(path: Path, shared: SharedModel, limits: PageLimits) -> KNNClassifierPipeline:
-    """Make a pipeline with the texts of a saved classifier.
-
-    The saved weights are not read. Texts that another encoder embedded are refused.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            long_documents, passage_length = _unpack(path, Path(folder), limits)
-        except zipfile.BadZipFile as error:
-            raise ValueError(f"{path.name} is not a zip file: choose one that was saved here.") from error
-        try:
-            pipe = shared.new_pipeline(folder, long_documents, passage_length)
-        except (ValueError, OSError) as error:
-            raise ValueError(f"{path.name} cannot be used: {str(error).replace(folder, path.name)}") from error
-    opened = Session(pipe, limits)
-    limits.check_rows(opened.counts().texts)
-    limits.check_labels(opened.labels)
-    return pipe
-
-
-def _unpack(path: Path, folder: Path, limits: PageLimits) -> tuple[str, int | None]:
-    """Unpack only the datastore, into one folder whatever paths the archive has; return how long texts are read."""
-    from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
-
-    with zipfile.ZipFile(path) as archive:
-        entries = [entry for entry in archive.infolist() if Path(entry.filename).parent.name == "datastore"]
-        files = [entry for entry in entries if not entry.is_dir()]
-        configs = [entry for entry in archive.infolist() if entry.filename in ("classifier/config.json", "config.json")]
-        if not files or len(configs) != 1:
-            raise ValueError(f"{path.name} holds no classifier: choose a zip that was saved here.")
-        if sum(entry.file_size for entry in [*files, *configs]) > 4 * limits.megabytes * 10**6:
-            raise ValueError(f"{path.name} unpacks to more than this page takes.")
-        Path(folder, "datastore").mkdir()
-        for entry in files:
-            target = Path(folder, "datastore", Path(entry.filename).name)
-            with archive.open(entry) as source, open(target, "wb") as unpacked:
-                shutil.copyfileobj(source, unpacked)
-        try:
-            config = json.loads(archive.read(configs[0]))
-            strategy = config["long_documents"]
-            passage_length = config["passage_length"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{path.name} does not record how its texts were read: choose a zip that was saved here."
-            ) from error
-    if strategy not in LONG_DOCUMENTS or not isinstance(passage_length, int | None):
-        raise ValueError(f"{path.name} reads long texts by {str(strategy)[:40]!r}, which is not known here.")
-    return strategy, passage_length

@@ -9,21 +9,17 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
 from ...reading.columns import columns_of, guess_columns
 from . import planned, uploads, views
-from .changes import add_texts, give_label, learn, pipeline_of_zip, save_classifier, suggested_text
+from .changes import add_texts, give_label, learn, save_classifier, suggested_text
 from .documents import Documents, add_files, classify_documents, read_documents
 from .given_files import given_files
 from .kept_sessions import KeptSessions
 from .sessions import PageLimits, Session, SharedModel, counted
-
-if TYPE_CHECKING:
-    from ...classifier.pipeline import KNNClassifierPipeline
 
 logger = logging.getLogger(__name__)
 
@@ -161,23 +157,12 @@ class Events:
 
     def clear(self, key: Key, *view: Any) -> Values:
         """Remove all texts."""
-        return self._replace(key, self.shared.new_pipeline(), "All texts are removed.", *view)
 
-    def open(self, key: Key, path: Key, *view: Any) -> Values:
-        """Replace the texts by those of a saved classifier."""
-        if path is None:
-            raise ValueError("Choose a file first.")
-        pipe = pipeline_of_zip(Path(path), self.shared, self.limits)
-        return self._replace(key, pipe, "The classifier is loaded.", *view) | {"saved": None}
+        def remove_all(session: Session) -> str:
+            session.replace(self.shared.new_pipeline())
+            return "All texts are removed."
 
-    def _replace(self, key: Key, pipe: KNNClassifierPipeline, message: str, *view: Any) -> Values:
-        """Replace all texts by those of a pipeline, and refresh the step."""
-
-        def replace(session: Session) -> str:
-            session.replace(pipe)
-            return message
-
-        self.change(key, replace)
+        self.change(key, remove_all)
         return {"answered": gr.Row(visible=False)} | self.show(key, *view)
 
     def add_pasted(self, key: Key, labeled: str, unlabeled: str) -> Values:

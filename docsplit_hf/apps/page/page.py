@@ -158,9 +158,6 @@ def _texts(parts: Parts, limits: PageLimits) -> None:
                 label="Or lines without labels", placeholder="One text in each line.", lines=3, max_lines=12
             )
             parts["add_lines"] = gr.Button("Add these lines")
-    with gr.Accordion("Or open a saved classifier", open=False):
-        parts["saved"] = gr.File(label="A zip from step 5", file_types=[".zip"], height=130)
-        parts["load"] = gr.Button("Load it, in place of the texts on this page")
 
 
 def _labels(parts: Parts, _: PageLimits) -> None:
@@ -235,7 +232,7 @@ def _use(parts: Parts, limits: PageLimits) -> None:
     with gr.Accordion("Save the classifier", open=False):
         gr.Markdown(
             "A zip with the encoder, the texts and what was learned from them: weights, tables and JSON, no pickle. "
-            'Unpack it for `pipeline("docsplit-knn", model="classifier")`, or open it in step 1.'
+            'Unpack it for `pipeline("docsplit-knn", model="classifier")` or `docsplit demo --model classifier`.'
         )
         parts["save"] = gr.Button("Save the classifier")
         parts["download"] = gr.DownloadButton("Download the classifier", visible=False)
@@ -391,9 +388,9 @@ class _Connector:
         if step == "labels":
             self.draw_map(shown)
 
-    def replace_texts(self, button: str, event: Callable[..., dict], inputs: Sequence[str]) -> None:
+    def replace_texts(self, button: str, event: Callable[..., dict]) -> None:
         """Undo a change, or replace all texts."""
-        changed = self.on(self.parts[button].click, event, ["key", *inputs, *VIEW], over="status", busy=button)
+        changed = self.on(self.parts[button].click, event, ["key", *VIEW], over="status", busy=button)
         self.draw_map(changed)
 
     def read_file(self, name: str, choices: Sequence[str]) -> None:
@@ -460,10 +457,9 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     parts["steps"].change(None, None, None, js="() => window.stepOpened?.()")
     for step in STEP_TITLES:
         connector.show_step(step)
-    connector.replace_texts("undo", events.undo, [])
-    connector.replace_texts("planned_undo", events.undo, [])
-    connector.replace_texts("sure_clear", events.clear, [])
-    connector.replace_texts("load", events.open, ["saved"])
+    connector.replace_texts("undo", events.undo)
+    connector.replace_texts("planned_undo", events.undo)
+    connector.replace_texts("sure_clear", events.clear)
     parts["clear"].click(None, None, parts["confirm"], js=BROWSER_UPDATE % "visible: true")
     parts["no_clear"].click(None, None, parts["confirm"], js=BROWSER_UPDATE % "visible: false")
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,17 +19,15 @@ from ...encoding.chunking import token_counts
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import unlogged
 from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
-from .jobs import Job, ReadTexts, TextSlice, Waiting, estimated_tokens, is_whole_call, reading_options, sliced
+from .jobs import Job, ReadTexts, TextSlice, estimated_tokens, is_whole_call, reading_options, sliced
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
-    from ...encoding.embedders import ClassifierEmbedder
-    from ...encoding.exported.embedder import ExportedEmbedder
     from .states import State
 
-logger = logging.getLogger(__name__)
+Item = TypeVar("Item")
 
-TURNS_PER_BATCH = 4  # a long job reads this part of a batch in a turn, and then lets others read
+LONG_JOBS_PER_BATCH = 4  # a job of more than this part of a batch is long
 FIRST_TOKENS_PER_SECOND = 20_000.0  # until some were measured
 SMOOTHING = 0.9  # weight of the past in the measured speed
 
@@ -41,28 +38,26 @@ class Batcher:
     Workers tokenize texts, one at a time, run encoders and predict, so that texts are tokenized while others are
     computed. There is a worker for each thread. Two batches on one core each take less time than one after the
     other on two cores, since a small encoder gains little from a second core; a job that comes alone gets all cores.
-    Each job keeps the state that it began with, so an edit meanwhile does not change its answers.
-
-    A long job is read in turns, between which short ones are read, and which end when its client has gone.
+    Long jobs have a worker of their own, beside which the others go on. Each job keeps the state that it began with,
+    so an edit meanwhile does not change its answers.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
         self._settings = settings
         self._limits = settings.limits
-        self._turn_tokens = max(settings.batch_tokens // TURNS_PER_BATCH, 1)
+        self._most_short_tokens = max(settings.batch_tokens // LONG_JOBS_PER_BATCH, 1)
         self._workers = settings.threads or thread_count()
         self._busy_workers = 0
         self._changed = threading.Condition()
         self._tokenizing = threading.Lock()  # a tokenizer that cuts texts is changed, and used by one thread at a time
-        self._waiting = Waiting()
-        self._waiting_tokens = {False: 0, True: 0}  # of short and of long jobs
+        self._waiting: dict[bool, deque[Job]] = {False: deque(), True: deque()}  # short and long jobs
+        self._waiting_tokens = {False: 0, True: 0}
         self._tokens_per_second = FIRST_TOKENS_PER_SECOND
         self._is_stopping = False
         self._last_batch_jobs = 1
         self._threads = []
-        for number in range(self._workers):
-            name = f"docsplit-compute-{number}"
-            self._threads.append(threading.Thread(target=self._compute_all, name=name, daemon=True))
+        for is_long in [True, *[False] * self._workers]:
+            self._threads.append(threading.Thread(target=self._compute_all, args=[is_long], daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -140,8 +135,8 @@ class Batcher:
             )
 
     def _is_long(self, tokens: int) -> bool:
-        """Whether so many tokens are read in turns."""
-        return tokens > self._turn_tokens
+        """Whether a job of so many tokens is read by the worker of long ones."""
+        return tokens > self._most_short_tokens
 
     def _retry_after(self) -> int:
         """Seconds after which half of the waiting texts will have been read."""
@@ -160,14 +155,14 @@ class Batcher:
         tokens = self._estimated_tokens(state, part, options)
         job = Job(state, part.texts, part.pairs, options, loop, loop.create_future(), tokens, self._is_long(tokens))
         with self._changed:
-            self._waiting.add(job)
+            self._waiting[job.is_long].append(job)
             self._waiting_tokens[job.is_long] += job.tokens
             self._changed.notify_all()
         return job
 
-    def _compute_all(self) -> None:
-        """Compute batches of jobs until the server stops."""
-        while (jobs := self._next_batch()) is not None:
+    def _compute_all(self, is_long: bool) -> None:
+        """Compute batches of short or of long jobs until the server stops."""
+        while (jobs := self._next_batch(is_long)) is not None:
             begun = time.perf_counter()
             tokens = sum(self._compute(group) for group in _grouped(jobs, Job.reading_key))
             seconds = max(time.perf_counter() - begun, 1e-6)
@@ -175,12 +170,7 @@ class Batcher:
                 speed = tokens * self._busy_workers / seconds
                 self._tokens_per_second += (1 - SMOOTHING) * (speed - self._tokens_per_second)
                 self._busy_workers -= 1
-                for job in jobs:
-                    if job.has_further_turns:
-                        self._waiting.add(job)
-                    else:
-                        self._waiting_tokens[job.is_long] -= job.tokens
-                self._changed.notify_all()
+                self._waiting_tokens[is_long] -= sum(job.tokens for job in jobs)
 
     def _compute(self, jobs: list[Job]) -> int:
         """Read jobs together; if that fails, one by one, so that an error is the answer to one request alone."""
@@ -190,123 +180,114 @@ class Batcher:
             if len(jobs) > 1:
                 return sum(self._compute([job]) for job in jobs)
             jobs[0].finish(None, error)
-            jobs[0].is_dropped = True
             return 0
 
     def _read(self, jobs: list[Job]) -> int:
-        """Read the texts of jobs together, or the next part of a long job; return the number of tokens."""
+        """Read the texts of jobs together, and return the number of tokens."""
         first = jobs[0]
-        read_before = first.read_tokens
         embedder = first.state.pipe.embedder.with_options(**reading_options(first.options))
         texts = [text for job in jobs for text in job.texts]
         pairs = [pair for job in jobs for pair in job.pairs]
         with unlogged(), first.state.on_device():
-            if not embedder.is_local:  # behind an endpoint
-                embedded = embedder.embed(texts, pairs)
-                for job in jobs:
-                    job.read_tokens = job.tokens
-            elif first.is_long:
-                embedded = self._read_turn(first, embedder)
-            else:
+            if embedder.is_local:
                 with self._tokenizing:
                     chunks = list(embedder.chunks(texts, pairs))
                 embedded = embedder.embed_chunks_of(texts, pairs, chunks)
-                counts = iter(token_counts(chunks, len(texts)))
-                for job in jobs:
-                    job.read_tokens = sum(islice(counts, len(job.texts)))
-        if embedded is not None:
-            _answer(jobs, embedded)
-        return sum(job.read_tokens for job in jobs) - read_before
+                counts = token_counts(chunks, len(texts))
+            else:  # behind an endpoint
+                embedded = embedder.embed(texts, pairs)
+                counts = [estimated_tokens(text) for text in joined_texts(texts, pairs)]
+        _answer(jobs, embedded, counts)
+        return sum(counts)
 
-    def _read_turn(self, job: Job, embedder: ClassifierEmbedder | ExportedEmbedder) -> Predictions | None:
-        """Read the next part of a long job; return its predictions after the last one."""
-        with self._tokenizing:
-            if job.embedded is None:
-                job.embedded = embedder.nothing_embedded(len(job.texts))
-                job.coming = embedder.chunks(job.texts, job.pairs)
-            part = job.take_part(self._turn_tokens)
-        embedder.embed_part(job.texts, job.pairs, part, job.embedded)
-        job.read_tokens += sum(len(chunk.input_ids) for chunk in part)
-        return job.embedded.all() if job.coming is None else None
-
-    def _next_batch(self) -> list[Job] | None:
+    def _next_batch(self, is_long: bool) -> list[Job] | None:
         """Wait for jobs, and take those that are read together; None: the server stops."""
+        queue = self._waiting[is_long]
         jobs: list[Job] = []
         with self._changed:
             while not jobs:
-                while not self._waiting:
-                    if self._is_stopping and not self._busy_workers:
+                while not queue:
+                    if self._is_stopping:
                         return None
                     self._changed.wait()
-                if self._last_batch_jobs > 1:  # several clients are active
+                if self._last_batch_jobs > 1 and not is_long:  # several clients are active
                     deadline = time.monotonic() + self._settings.wait_seconds
                     while not self._is_full() and (left := deadline - time.monotonic()) > 0:
                         self._changed.wait(timeout=left)
-                jobs = self._take_jobs()
-            is_alone = len(jobs) == 1 and not (self._busy_workers or self._waiting)
+                jobs = self._take_jobs(is_long)
+            is_alone = len(jobs) == 1 and not (self._busy_workers or any(self._waiting.values()))
             self._busy_workers += 1
             self._last_batch_jobs = len(jobs)
         use_threads(self._workers if is_alone else 1)  # of this thread alone
         return jobs
 
-    def _take_jobs(self) -> list[Job]:
+    def _take_jobs(self, is_long: bool) -> list[Job]:
         """Take a long job, or short ones, an equal share for each idle worker; none, if all were dropped meanwhile."""
-        queue = self._waiting.next_queue()
-        share = sum(job.tokens for job in queue) / (self._workers - self._busy_workers)
-        most = min(self._settings.batch_tokens, share)
+        queue = self._waiting[is_long]
+        share = sum(job.tokens for job in queue) / max(self._workers - self._busy_workers, 1)
+        most = 0 if is_long else min(self._settings.batch_tokens, share)
         jobs: list[Job] = []
         tokens = 0
-        while queue and (not jobs or (tokens + queue[0].tokens <= most and not jobs[0].is_long)):
+        while queue and (not jobs or tokens + queue[0].tokens <= most):
             job = queue.popleft()
             if job.is_dropped:
-                self._waiting_tokens[job.is_long] -= job.tokens
+                self._waiting_tokens[is_long] -= job.tokens
                 continue
             jobs.append(job)
             tokens += job.tokens
         return jobs
 
     def _is_full(self) -> bool:
-        """Whether the jobs that are ready fill a batch."""
-        return bool(self._waiting.long) or sum(job.tokens for job in self._waiting.short) >= self._settings.batch_tokens
+        """Whether the short jobs that wait fill a batch."""
+        return sum(job.tokens for job in self._waiting[False]) >= self._settings.batch_tokens
 
 
-def _grouped(jobs: Sequence[Job], key: Callable[[Job], tuple[object, ...]]) -> list[list[Job]]:
-    """Jobs with equal keys together, in their order."""
-    groups: dict[tuple[object, ...], list[Job]] = {}
-    for job in jobs:
-        groups.setdefault(key(job), []).append(job)
+class EmbeddedJob(NamedTuple):
+    """A job whose texts were embedded: their rows among those that were read together, and their tokens."""
+
+    job: Job
+    rows: np.ndarray
+    tokens: int
+
+
+def _grouped(items: Sequence[Item], key: Callable[[Item], tuple[object, ...]]) -> list[list[Item]]:
+    """Items with equal keys together, in their order."""
+    groups: dict[tuple[object, ...], list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
     return list(groups.values())
 
 
-def _answer(jobs: list[Job], embedded: Predictions) -> None:
+def _answer(jobs: list[Job], embedded: Predictions, tokens_of_texts: Sequence[int]) -> None:
     """Finish jobs whose texts were embedded; those of equal options are predicted together."""
-    rows_of_jobs: dict[int, np.ndarray] = {}
+    found: list[EmbeddedJob] = []
     first_row = 0
     for job in jobs:
-        rows_of_jobs[id(job)] = np.arange(first_row, first_row + len(job.texts))
-        first_row += len(job.texts)
-        if job.options is None:
-            job.finish(ReadTexts(predictions_at(embedded, rows_of_jobs[id(job)]), None, 0, job.read_tokens))
-    for group in _grouped([job for job in jobs if job.options is not None], Job.prediction_key):
+        rows = np.arange(first_row, first_row + len(job.texts))
+        found.append(EmbeddedJob(job, rows, sum(tokens_of_texts[row] for row in rows)))
+        first_row += len(rows)
+    for group in _grouped(found, lambda one: one.job.prediction_key()):
         try:
-            _predict(group, embedded, rows_of_jobs)
+            _predict(group, embedded)
         except Exception as error:  # of any type: the other groups are predicted
-            for job in group:
-                job.finish(None, error)
+            for one in group:
+                one.job.finish(None, error)
 
 
-def _predict(jobs: list[Job], embedded: Predictions, rows_of_jobs: dict[int, np.ndarray]) -> None:
-    """Predict the texts of jobs with the same state and options."""
-    rows = np.concatenate([rows_of_jobs[id(job)] for job in jobs])
-    texts = [text for job in jobs for text in job.texts]
-    pairs = [pair for job in jobs for pair in job.pairs]
-    own = predictions_at(embedded, rows)
-    predicted = jobs[0].state.pipe.predict_embedded(own, joined_texts(texts, pairs), jobs[0].options)
+def _predict(group: list[EmbeddedJob], embedded: Predictions) -> None:
+    """Predict the texts of jobs with the same state and options, if there are options."""
+    first = group[0].job
+    own = predictions_at(embedded, np.concatenate([one.rows for one in group]))
+    predicted = None
+    if first.options is not None:
+        texts = [text for one in group for text in one.job.texts]
+        pairs = [pair for one in group for pair in one.job.pairs]
+        predicted = first.state.pipe.predict_embedded(own, joined_texts(texts, pairs), first.options)
     first_row = 0
-    for job in jobs:
-        part = np.arange(first_row, first_row + len(job.texts))
-        job.finish(ReadTexts(predictions_at(own, part), predicted, first_row, job.read_tokens))
-        first_row += len(job.texts)
+    for one in group:
+        part = np.arange(first_row, first_row + len(one.rows))
+        one.job.finish(ReadTexts(predictions_at(own, part), predicted, first_row, one.tokens))
+        first_row += len(part)
 
 
 def predictions_at(embedded: Predictions, rows: np.ndarray) -> Predictions:

@@ -1,17 +1,14 @@
-"""Jobs: texts of a request that wait and are read together, in short and in long queues."""
+"""Jobs: texts of a request that wait and are read together."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...arrays.passages import Predictions
 from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
-from ...encoding.chunk_outputs import EmbeddedChunks
-from ...encoding.chunking import Chunk
 
 if TYPE_CHECKING:
     from ...classifier.answering import PredictedTexts
@@ -49,28 +46,8 @@ class Job:
     loop: asyncio.AbstractEventLoop
     result: asyncio.Future[ReadTexts]
     tokens: int  # an estimate
-    is_long: bool  # by the estimate: it is tokenized and read in turns
-    coming: Iterator[Chunk] | None = None  # of a long job: the chunks that are not tokenized yet
-    embedded: EmbeddedChunks | None = None  # of a long job, so far
-    read_tokens: int = 0
+    is_long: bool  # by the estimate
     is_dropped: bool = False  # nobody waits for it
-
-    def take_part(self, most_tokens: int) -> list[Chunk]:
-        """Tokenize the part of a long job that is read next."""
-        part: list[Chunk] = []
-        tokens = 0
-        for chunk in self.coming:
-            part.append(chunk)
-            tokens += len(chunk.input_ids)
-            if tokens >= most_tokens:
-                return part
-        self.coming = None
-        return part
-
-    @property
-    def has_further_turns(self) -> bool:
-        """Whether a long job is to be read further."""
-        return self.coming is not None and not self.is_dropped
 
     def reading_key(self) -> tuple[object, ...]:
         """What jobs must have in common for their texts to be read together."""
@@ -79,7 +56,7 @@ class Job:
 
     def prediction_key(self) -> tuple[object, ...]:
         """What jobs must have in common for their texts to be predicted together."""
-        if is_whole_call(self.options):
+        if self.options is None or is_whole_call(self.options):
             return (id(self),)
         return (id(self.state), *sorted(self.options.items()))
 
@@ -95,27 +72,6 @@ class Job:
                 self.result.set_result(result)
 
         self.loop.call_soon_threadsafe(hand_over)
-
-
-class Waiting:
-    """The jobs that wait, short and long ones in queues of their own that take turns."""
-
-    def __init__(self) -> None:
-        self.short: deque[Job] = deque()
-        self.long: deque[Job] = deque()
-        self._was_long = False
-
-    def __len__(self) -> int:
-        return len(self.short) + len(self.long)
-
-    def add(self, job: Job) -> None:
-        """Put a job at the end of its queue."""
-        (self.long if job.is_long else self.short).append(job)
-
-    def next_queue(self) -> deque[Job]:
-        """The queue whose turn it is; it is empty only if both are."""
-        self._was_long = bool(self.long) and not (self.short and self._was_long)
-        return self.long if self._was_long else self.short
 
 
 def estimated_tokens(text: str) -> int:

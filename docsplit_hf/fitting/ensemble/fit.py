@@ -31,7 +31,7 @@ from .schema import (
 from .style import STYLE_NUMBERS, style_of_texts
 from .teacher_expert import ANSWERS as TEACHER_ANSWERS
 from .teacher_expert import SETTING as TEACHER_SETTING
-from .teacher_expert import TeacherSetting
+from .teacher_expert import EarlierTeacherSetting, TeacherSetting
 from .tfidf import Tfidf, WordRows
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def check_state(state: FittedState, view: View) -> None:
             _require(is_possible(settings.get(name), field.kind), name, settings.get(name))
     _check_labels(settings, view)
     teacher = settings.get(TEACHER_SETTING)
-    _require(is_possible(teacher, TeacherSetting | None), TEACHER_SETTING, teacher)
+    _require(is_possible(teacher, TeacherSetting | EarlierTeacherSetting | None), TEACHER_SETTING, teacher)
     hierarchy = settings.get(HIERARCHY_SETTING)
     _require(is_hierarchy_setting(hierarchy), HIERARCHY_SETTING, hierarchy)
     suggested = settings.get(SUGGESTED_SETTING, [])

@@ -28,17 +28,20 @@ ANSWERS = "teacher.answers"  # array of the fitted state
 class TeacherSetting(TypedDict):
     """Everything but the probabilities of ``TeacherAnswers``, as a setting of the fitted state."""
 
-    model: str
-    fingerprint: str
     documents: list[str]
     agreement: float
+
+
+class EarlierTeacherSetting(TeacherSetting):
+    """The setting of earlier versions, which asked the teacher themselves."""
+
+    model: str
+    fingerprint: str
 
 
 class TeacherAnswers(NamedTuple):
     """Answers of a teacher about T documents, saved with the fitted experts."""
 
-    model: str  # name of the model
-    fingerprint: str  # of the address, the model and the question; the address itself is not saved
     labels: list[str]  # the options, sorted
     documents: list[str]  # digest of the text of each document
     probabilities: np.ndarray  # float32 (T, C); 0 in the row of a document without an answer
@@ -54,7 +57,8 @@ class TeacherAnswers(NamedTuple):
         saved = settings.get(SETTING)
         if saved is None:
             return None
-        return cls(labels=settings["labels"], probabilities=arrays[ANSWERS], **saved)
+        kept = {name: saved[name] for name in TeacherSetting.__annotations__}
+        return cls(labels=settings["labels"], probabilities=arrays[ANSWERS], **kept)
 
 
 def digest_of(text: str) -> str:

@@ -14,10 +14,8 @@ ANSWERS = ["--predict=b.csv"]
 REFUSED = {
     "nothing to learn from": ("fit", [], "--dataset_name must be given: a file, a folder"),
     "documents alone": ("fit", ["--unlabeled_name=documents.jsonl"], "--dataset_name must be given"),
-    "no collection": ("fit", [*WITH_EXAMPLES, "--datastore=milvus://host:19530"], "write milvus://HOST"),
-    "a folder": ("fit", [*WITH_EXAMPLES, "--datastore=examples.db"], "write milvus://HOST"),
     "no tree": ("fit", [*WITH_EXAMPLES, "--hierarchy=tree.json"], "--hierarchy tree.json: there is no such file"),
-    "a teacher of nothing": ("fit", [*WITH_EXAMPLES, "--teacher=http://a/v1#b"], "also give documents by --unlabeled"),
+    "a teacher": ("fit", [*WITH_EXAMPLES, "--teacher=http://a/v1#b"], "--teacher was removed: fit of the pipeline"),
     "an option of training": ("fit", [*WITH_EXAMPLES, "--num_train_epochs=3"], "unrecognized arguments: --num_train"),
     "nothing to train on": ("train", [], "--dataset_name must be given: a file, a folder"),
     "nothing to answer": ("classify", [], "--predict must be given: the texts to classify"),

@@ -13,7 +13,7 @@ KINDS = (PredictionArguments, AnswerArguments)
 LINES = (
     "--predict a.csv",
     "--predict=a.csv --safe_csv --explain --reject 0.05 --top_k 3",
-    "--predict a --safe-csv yes --explain False --labels_at 1e-1 --max_length 12 --link hard",
+    "--predict a --safe-csv yes --explain False --labels_at 1e-1 --max_length 12 --link",
     "--predict a --dataset_name b --text-pair-column c --bf16 true",
 )
 
@@ -37,7 +37,6 @@ def test_the_help_is_that_of_transformers():
     [
         ("--safe_csv perhaps", "expected yes or no, got perhaps"),
         ("--top_k few", "invalid int"),
-        ("--link soft", "choice"),
     ],
 )
 def test_wrong_values_are_named(line, said, capsys):

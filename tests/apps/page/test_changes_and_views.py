@@ -1,8 +1,5 @@
 """Session without a page: learning, correcting, the map, saving and loading."""
 
-import shutil
-import zipfile
-
 import pytest
 
 from docsplit_hf.apps.page.changes import (
@@ -11,9 +8,7 @@ from docsplit_hf.apps.page.changes import (
     give_label,
     keep_label,
     learn,
-    pipeline_of_zip,
     remove_text,
-    save_classifier,
     suggested_text,
 )
 from docsplit_hf.apps.page.sessions import PageLimits, Session, percentage
@@ -37,10 +32,6 @@ from docsplit_hf.apps.page.views import (
 )
 
 EVIL = "<img src=x onerror=alert(1)>"
-COMPLETE = {  # has all file names of a classifier, and no content
-    "classifier/config.json": b'{"long_documents": "passages", "passage_length": 128}',
-    "classifier/datastore/manifest.json": b"",
-}
 
 
 def with_examples(shared):
@@ -229,47 +220,6 @@ def test_a_newly_labeled_text_keeps_its_place_on_the_map(session):
     assert after[text][2] == before[session.store.texts[session.store.labels.tolist().index(0)]][2]
     with pytest.raises(ValueError, match="not there any more"):
         find_row(session, "/etc/passwd")
-
-
-def test_a_saved_classifier_answers_as_before_and_its_weights_are_not_read(unchanged, shared, tmp_path):
-    saved = save_classifier(unchanged)
-    without = tmp_path / "without.zip"
-    with zipfile.ZipFile(saved) as archive, zipfile.ZipFile(without, "w") as smaller:
-        for name in archive.namelist():
-            if "datastore/" in name or name.endswith("/config.json"):
-                smaller.writestr(name, archive.read(name))
-    again = Session(pipeline_of_zip(without, shared, PageLimits()), PageLimits())
-    text = example_texts().texts[-1]
-    assert answer(again, text).probabilities == pytest.approx(answer(unchanged, text).probabilities, abs=1e-6)
-    with pytest.raises(ValueError, match="There are 4 different labels, and this page takes 3"):
-        pipeline_of_zip(without, shared, PageLimits(labels=3))
-    with pytest.raises(ValueError, match="unpacks to more"):
-        pipeline_of_zip(without, shared, PageLimits(megabytes=0))
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
-    [
-        ("classifier/datastore/../../../escaped", b"", "holds no classifier"),
-        ("../datastore/escaped", b"", "holds no classifier"),
-        ("classifier/datastore/data.pkl", b"cposix\nsystem\n.", "cannot be used"),
-        ("classifier/config.json", b'{"long_documents": "all", "passage_length": 9}', "reads long texts by 'all'"),
-        ("classifier/config.json", b"[]", "does not record how its texts were read"),
-    ],
-)
-def test_a_malicious_or_broken_zip_is_refused(shared, tmp_path, name, content, sentence):
-    path = tmp_path / "zip" / "evil.zip"
-    path.parent.mkdir()
-    with zipfile.ZipFile(path, "w") as archive:
-        for one, held in (({} if "escaped" in name else COMPLETE) | {name: content}).items():
-            archive.writestr(one, held)
-    with pytest.raises(ValueError, match=sentence) as error:
-        pipeline_of_zip(path, shared, PageLimits())
-    assert str(tmp_path) not in str(error.value)
-    assert not list(tmp_path.rglob("escaped"))
-    shutil.copy(__file__, path)
-    with pytest.raises(ValueError, match="evil.zip is not a zip file"):
-        pipeline_of_zip(path, shared, PageLimits())
 
 
 def test_highlighted_parts_join_to_the_text_and_mark_whole_words():

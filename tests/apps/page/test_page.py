@@ -137,13 +137,6 @@ def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tm
     assert pipe("The grandmaster moved her queen and gave checkmate.", return_neighbors=1)[0]["label"] == "chess"
 
     assert other.locator("#status").inner_text().startswith("No texts yet")  # another visitor
-    step(other, 1)
-    unfold(other, "Or open a saved classifier")
-    other.get_by_role("button", name="Load it, in place of the texts on this page").wait_for()  # beside the upload
-    other.get_by_role("tabpanel").filter(visible=True).locator("input[type=file]").last.set_input_files(saved)
-    other.locator(".file-preview").filter(visible=True).wait_for(timeout=60_000)
-    click(other, "Load it, in place of the texts on this page")
-    status(other, "74 texts · 41 labeled (5 labels)")
 
 
 def watch_bar(page):

@@ -1,4 +1,4 @@
-"""Long requests stop nobody: they are read in turns, they are limited, and they end when their client has gone."""
+"""Long requests stop nobody: short ones go on beside them, they are limited, and end when their client has gone."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ LONG = " ".join([make_text(1, sentences=20)] * 20)
 
 @pytest.fixture
 def server_of_long_texts(start, folder):
-    """A server that takes long texts and reads them in many turns."""
+    """A server that takes long texts."""
     limits = ("--max_tokens", "1000000", "--max_seconds", "600")
     return start(str(folder), *limits, "--batch_tokens", "256")
 
@@ -55,7 +55,7 @@ def test_work_for_clients_that_left_ends(server_of_long_texts):
         wait_until(lambda: waiting_tokens(server) > len(LONG) * 20 / 4)  # more than one of them
     wait_until(lambda: waiting_tokens(server) == 0)
     assert server.send("POST", "/v1/classify", SHORT)[0] == 200
-    # Neither was read to its end: otherwise its text would be counted.
+    # Neither was answered: otherwise its text would be counted.
     assert figure(server, 'docsplit_texts_total{model="subjects"}') == 1
     assert figure(server, 'docsplit_requests_total{path="/v1/classify",status="499"}') == 2
 

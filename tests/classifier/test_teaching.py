@@ -1,4 +1,4 @@
-"""A teacher when a classifier is fitted: who is asked, what is kept, and how far the answers count."""
+"""Answers of a teacher when a classifier is fitted: what is kept, and how far they count."""
 
 import copy
 import json
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from transformers import pipeline
 
-from benchmarks.quality.teacher_server import serve_teacher
+from benchmarks.quality.teacher import choose
 from docsplit_hf.fitting.ensemble.teacher_expert import agreement_above_chance, fit_soft_probe, probe_logits
 
 WORDS = {"river": ["water", "valley", "bridge", "fish", "stream"], "engine": ["piston", "fuel", "gear", "oil", "valve"]}
@@ -31,107 +31,118 @@ def pipe(untrained):
     return untrained
 
 
-@pytest.fixture
-def server():
-    with serve_teacher(DOCUMENTS, accuracy=1.0) as server:
-        yield server
+def answers_about(pipe, count, accuracy=1.0):
+    """What a teacher says of documents that are suggested."""
+    found = pipe.suggest(count, again=True)
+    return {one["id"]: choose(one["text"], DOCUMENTS, ["engine", "river"], accuracy) for one in found}
 
 
-def test_a_teacher_is_asked_once_and_is_one_more_expert(pipe, server, caplog, tmp_path):
-    report = pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
-    assert len(server.texts) == len(set(server.texts)) == 20
-    assert not set(server.texts) & set(list(DOCUMENTS)[:8])
+def test_a_teacher_is_one_more_expert_and_its_answers_are_kept(pipe, tmp_path):
+    pipe.fit(show_progress=False)
+    answers = answers_about(pipe, 20)
+    report = pipe.fit(show_progress=False, teacher=answers)
     assert report.shares["teacher"] > 0.1
-    assert "Sending 20 texts" in caplog.text and "to 127.0.0.1" in caplog.text
     before = pipe(list(DOCUMENTS)[60:], top_k=None)
     pipe.save_pretrained(tmp_path / "saved")
     loaded = pipeline("docsplit-knn", model=tmp_path / "saved")
     assert loaded(list(DOCUMENTS)[60:], top_k=None) == before
     again = loaded.fit(show_progress=False)
-    assert len(server.texts) == 20 and again.shares == report.shares
+    assert again.shares == report.shares
     assert loaded(list(DOCUMENTS)[60:], top_k=None) == before
-    loaded.fit(show_progress=False, teacher=server.address, teacher_texts=25)
-    assert len(server.texts) == len(set(server.texts)) == 25
+    loaded.fit(show_progress=False, teacher=answers_about(loaded, 25))
+    assert len(loaded.datastore.fitted.settings["teacher"]["documents"]) >= 25
     assert "teacher" not in loaded.fit(show_progress=False, teacher=False).shares
-    assert "teacher" not in loaded.fit(show_progress=False).shares and len(server.texts) == 25
-    saved = b"".join(file.read_bytes() for file in (tmp_path / "saved").rglob("*") if file.is_file())
-    assert b"127.0.0.1" not in saved  # the address of a server inside a company is not published
+    assert "teacher" not in loaded.fit(show_progress=False).shares
+
+
+def test_answers_that_an_earlier_version_saved_are_used(pipe):
+    pipe.fit(show_progress=False)
+    report = pipe.fit(show_progress=False, teacher=answers_about(pipe, 20))
+    state = pipe.datastore.fitted
+    teacher = state.settings["teacher"] | {"model": "m", "fingerprint": "0"}
+    pipe.datastore.fitted = type(state)(state.settings | {"teacher": teacher}, state.arrays, state.vocabulary)
+    assert pipe.fit(show_progress=False).shares == report.shares
+
+
+def test_labels_alone_are_certain_answers(pipe):
+    pipe.fit(show_progress=False)
+    names = {one["id"]: DOCUMENTS[one["text"]] for one in pipe.suggest(20)}
+    pipe.fit(show_progress=False, teacher=names)
+    assert set(pipe.datastore.fitted.arrays["teacher.answers"].ravel().tolist()) == {0.0, 1.0}
 
 
 def test_a_teacher_at_chance_changes_no_answer(pipe):
     pipe.fit(show_progress=False)
     without = pipe(list(DOCUMENTS)[60:], top_k=None)
-    with serve_teacher(DOCUMENTS, accuracy=0.5) as server:
-        report = pipe.fit(show_progress=False, teacher=server.address, teacher_texts=50)
+    report = pipe.fit(show_progress=False, teacher=answers_about(pipe, 50, accuracy=0.5))
     assert "teacher" not in report.shares
     assert pipe(list(DOCUMENTS)[60:], top_k=None) == without
     saved = pipe.datastore.fitted.settings["teacher"]
     assert len(saved["documents"]) == 50  # kept: with more examples, they may be confirmed
 
 
-def test_labels_and_a_teacher_without_any_example(untrained, server, caplog):
+def test_labels_and_a_teacher_without_any_example(untrained):
     untrained.add_labels({"river": "About water.", "engine": "About machines."})
     untrained.add_documents(list(DOCUMENTS)[:60])
-    untrained.fit(show_progress=False, teacher=server.address, teacher_texts=40)
-    assert len(server.texts) == 40
+    untrained.fit(show_progress=False)
+    untrained.fit(show_progress=False, teacher=answers_about(untrained, 40))
+    assert len(untrained.datastore.fitted.settings["teacher"]["documents"]) == 40
 
 
-def test_answers_about_texts_with_a_label_are_not_used(pipe, server):
-    pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
-    pipe.add_examples(server.texts, [DOCUMENTS[text] for text in server.texts])
+def test_answers_about_texts_with_a_label_are_not_used(pipe):
+    pipe.fit(show_progress=False)
+    answers = answers_about(pipe, 20)
+    texts = [one["text"] for one in pipe.suggest(20, again=True)]
+    pipe.fit(show_progress=False, teacher=answers)
+    pipe.add_examples(texts, [DOCUMENTS[text] for text in texts])
     assert "teacher" not in pipe.fit(show_progress=False).shares
 
 
-def test_answers_for_other_labels_are_left_out(pipe, server, caplog):
-    pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
+def test_answers_for_other_labels_are_left_out(pipe, caplog):
+    pipe.fit(show_progress=False)
+    pipe.fit(show_progress=False, teacher=answers_about(pipe, 20))
     pipe.add_examples(["The lake is deep.", "A lake."], ["lake", "lake"])
     assert "teacher" not in pipe.fit(show_progress=False).shares
     assert "the labels are others now" in caplog.text
 
 
-def test_a_refused_text_is_not_asked_about_again(pipe, server):
-    server.refused = set(list(DOCUMENTS)[8:60])
-    pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
-    assert "teacher" not in pipe.datastore.fitted.settings["weights"]
-    pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
-    assert len(server.texts) == 20
-
-
 @pytest.mark.parametrize(
-    "options, error, problem",
+    "teacher, error, problem",
     [
-        ({"teacher": "http://localhost:1/v1"}, ValueError, "has no model"),
-        ({"teacher": "localhost:1"}, ValueError, "must be an address with a model"),
-        ({"teacher": True}, TypeError, "must be an address, False or None"),
-        ({"teacher": "http://localhost:1/v1#m", "teacher_texts": 0}, ValueError, "teacher_texts must be"),
+        ("http://localhost:1/v1#m", TypeError, "must be {id of a document: label"),
+        ({"0": "river"}, ValueError, "No document has the id '0'"),
+        ({"d0": "lake"}, ValueError, "The answer about 'd0' is 'lake': give one of engine, river"),
+        ({"d0": {"river": -1.0, "engine": 2.0}}, ValueError, "or the probabilities"),
+        ({"d0": {"river": float("nan")}}, ValueError, "or the probabilities"),
     ],
 )
-def test_mistakes(pipe, options, error, problem):
+def test_mistakes(pipe, teacher, error, problem):
     with pytest.raises(error, match=problem):
-        pipe.fit(show_progress=False, **options)
+        pipe.fit(show_progress=False, teacher=teacher)
 
 
 def test_a_teacher_needs_documents_and_one_label_per_text(untrained):
     texts = list(DOCUMENTS)
     several = copy.deepcopy(untrained)
     untrained.add_examples(texts[:8], [DOCUMENTS[text] for text in texts[:8]])
-    with pytest.raises(ValueError, match="documents without labels, and there are none"):
-        untrained.fit(teacher="http://localhost:1/v1#m")
+    with pytest.raises(ValueError, match="documents with texts, and there are none"):
+        untrained.fit(teacher={"d0": "river"})
     several.add_examples(texts[:8], [[DOCUMENTS[text]] for text in texts[:8]])
     with pytest.raises(ValueError, match="chooses one label for each text"):
-        several.fit(teacher="http://localhost:1/v1#m")
+        several.fit(teacher={"d0": "river"})
 
 
 CHANGES = [
     lambda saved: saved.update(documents=saved["documents"][:-1]),
     lambda saved: saved.update(documents=3),
     lambda saved: saved.update(agreement="much"),
-    lambda saved: saved.pop("model"),
+    lambda saved: saved.update(model="m"),
 ]
 
 
-def test_a_changed_setting_is_refused(pipe, server):
-    pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
+def test_a_changed_setting_is_refused(pipe):
+    pipe.fit(show_progress=False)
+    pipe.fit(show_progress=False, teacher=answers_about(pipe, 20))
     state = pipe.datastore.fitted
     for change in CHANGES:
         settings = json.loads(json.dumps(state.settings))

@@ -1,0 +1,99 @@
+"""Answers of a teacher, such as a decision model, about documents: those given to a fit, and those of earlier fits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays.row_table import take_passages
+from ..arrays.snapshot import Snapshot
+from ..fitting.ensemble.corpus import texts_in
+from ..fitting.ensemble.scoring import PreparedExperts, score_texts
+from ..fitting.ensemble.teacher_expert import TeacherAnswers, agreement_above_chance, digest_of
+
+logger = logging.getLogger(__name__)
+
+
+def check_teacher(teacher: Any, snapshot: Snapshot, has_head: bool) -> None:
+    """Refuse a teacher where its answers could not be used."""
+    if teacher is None or teacher is False:
+        return
+    if not isinstance(teacher, Mapping):
+        raise TypeError(f"teacher must be {{id of a document: label, ...}}, False or None, got {teacher!r}.")
+    if snapshot.multi_label:
+        raise ValueError("A teacher chooses one label for each text, and here a text may have several: leave it out.")
+    if has_head:
+        raise ValueError("A teacher helps classifiers without a trained head: leave it out, or take an encoder.")
+    if snapshot.documents is None or not any(snapshot.documents.rows["text"].to_pylist()):
+        raise ValueError("A teacher answers about documents with texts, and there are none: add_documents(texts).")
+
+
+def remembered_answers(snapshot: Snapshot, labels: Sequence[str]) -> TeacherAnswers | None:
+    """Answers of a teacher in an earlier fit; None if there are none, or if they are about other labels."""
+    if snapshot.fitted is None:
+        return None
+    answers = TeacherAnswers.from_state(snapshot.fitted.settings, snapshot.fitted.arrays)
+    if answers is None or sorted(answers.labels) == sorted(labels):
+        return answers
+    logger.warning(
+        "The answers of the teacher are left out: the labels are others now. Give new ones: fit(teacher=...)."
+    )
+    return None
+
+
+def answered_documents(snapshot: Snapshot, answers: TeacherAnswers) -> Snapshot:
+    """The documents that the teacher answered about."""
+    asked = set(answers.documents)
+    rows = [row for row, text in enumerate(texts_in(snapshot.documents.rows)) if digest_of(text) in asked]
+    return snapshot.documents.take(np.array(rows, np.int64))
+
+
+def answers_of_teacher(given: Mapping[str, Any], ready: PreparedExperts) -> TeacherAnswers:
+    """Answers about documents, with those of an earlier fit; ``ready``: experts that were fitted without the teacher.
+
+    Raises:
+        ValueError: If there is no such document, or an answer is neither a label nor probabilities.
+    """
+    snapshot = ready.view.all()
+    labels = ready.ensemble.labels
+    digests = [digest_of(text) for text in texts_in(snapshot.documents.rows)]
+    digest_of_id = dict(zip(snapshot.documents.rows["id"].to_pylist(), digests, strict=True))
+    before = remembered_answers(snapshot, labels)
+    found = {} if before is None else dict(zip(before.documents, before.probabilities, strict=True))
+    for document_id, answer in given.items():
+        if document_id not in digest_of_id:
+            raise ValueError(
+                f"No document has the id {document_id!r}: give those that suggest or add_documents returned."
+            )
+        found[digest_of_id[document_id]] = _distribution(answer, labels, document_id)
+    probabilities = np.array(list(found.values()), np.float32).reshape(len(found), len(labels))
+    answers = TeacherAnswers(labels, list(found), probabilities, agreement=0.0)
+    return answers._replace(agreement=_agreement(answers, ready, snapshot, digests))
+
+
+def _distribution(answer: Any, labels: Sequence[str], document_id: str) -> np.ndarray:
+    """The probability of each label, float32 ``(C,)``, by a label, or by probabilities that are made to sum to 1."""
+    given = answer if isinstance(answer, Mapping) else {answer: 1.0}
+    values = np.array([given.get(label, 0.0) for label in labels], np.float64)
+    if given.keys() - set(labels) or values.min() < 0 or not 0 < values.sum() < np.inf:
+        raise ValueError(
+            f"The answer about {document_id!r} is {answer!r}: give one of {', '.join(labels)}, or the probabilities."
+        )
+    return (values / values.sum()).astype(np.float32)
+
+
+def _agreement(answers: TeacherAnswers, ready: PreparedExperts, snapshot: Snapshot, digests: Sequence[str]) -> float:
+    """Agreement of the teacher with experts that are fitted without it, in standard errors above chance."""
+    row_of = dict(zip(digests, range(len(digests)), strict=True))
+    is_used = np.array([digest in row_of for digest in answers.documents], bool) & answers.probabilities.any(1)
+    rows = np.array([row_of[answers.documents[place]] for place in np.flatnonzero(is_used)], int)
+    if not len(rows):
+        return 0.0
+    texts = texts_in(snapshot.documents.rows)
+    passages = take_passages(snapshot.documents.passages, rows)
+    joined = [texts[row] for row in rows]
+    scored = score_texts(ready, snapshot.documents.keys[rows], joined, None, passages, exclude_copies=True)
+    return agreement_above_chance(answers.probabilities[is_used], scored.probabilities[:, scored.columns])

@@ -31,7 +31,7 @@ PACKAGES = {
 OURS = ("olefile", "pypdfium2", "python-calamine", "selectolax", "striprtf")
 FORMATS = {"pdf": "PDF", "docx": "DOCX", "html": "HTML"}
 OFFICE_FORMATS = {"docx": "DOCX", "pptx": "PPTX", "odt": "ODT", "odp": "ODP", "doc": "DOC", "ppt": "PPT"}
-ENGINES = {"rapidocr": "Apache 2.0"}
+ENGINES = {"tesseract": "Apache 2.0", "rapidocr": "Apache 2.0"}
 
 
 def file_readers() -> Figures:

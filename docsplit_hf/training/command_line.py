@@ -59,7 +59,10 @@ OPTIONS_ELSEWHERE = {
 }
 NEAR = 0.7  # the least similarity of a suggested option
 HELP_ALL_HELP = "show all options with full help"
-OCR_HELP = "Recognize scanned pages of PDF files by rapidocr (the extra ocr)."
+OCR_HELP = (
+    "Recognize scanned pages of PDF files: English by tesseract. A value names another of its languages, such as deu, "
+    "or the library rapidocr."
+)
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT = 2  # exit code, the same as argparse's
 INTERRUPTED = 130  # exit code, the same as a shell's
@@ -140,7 +143,7 @@ def _arrange_help(parser: OptionParser, main: Collection[str] | None, is_all: bo
         if action.nargs == 0 and action.const is False:  # HfArgumentParser copies the help of the opposite option
             action.help = f"the opposite of --{action.dest}"
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
-    parser.add_argument("--ocr", nargs="?", metavar="rapidocr", default=argparse.SUPPRESS, help=OCR_HELP)
+    parser.add_argument("--ocr", nargs="?", metavar="LANGUAGE|rapidocr", default=argparse.SUPPRESS, help=OCR_HELP)
     if not hidden:
         return
     parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=HELP_ALL_HELP)
@@ -203,7 +206,7 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
     """
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     common.add_argument("--json", action="store_true")
-    common.add_argument("--ocr", nargs="?", const="rapidocr")
+    common.add_argument("--ocr", nargs="?", const="eng")
     given, rest = common.parse_known_args(sys.argv[1:])
     as_json = given.json
     sys.argv[1:] = rest

@@ -25,7 +25,7 @@ import pypdfium2
 from PIL import Image, ImageFilter
 
 from docsplit_hf.reading.files.formats import read_text
-from docsplit_hf.reading.files.options import RAPIDOCR, FileOptions
+from docsplit_hf.reading.files.options import OCR_ENGINES, TESSERACT, FileOptions
 
 from .compare import RESULTS, quality
 
@@ -77,6 +77,13 @@ def processor_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
+def version_of(engine: str) -> str:
+    """The version of an engine."""
+    if engine == TESSERACT:
+        return os.popen("tesseract --version").readline().split()[-1]
+    return metadata.version(engine)
+
+
 def recognize(scan: Path, engine: str) -> dict[str, Any]:
     """Recognize a scan, and compare its words with those that were printed."""
     options = FileOptions(ocr=engine, seconds=SECONDS)
@@ -85,7 +92,7 @@ def recognize(scan: Path, engine: str) -> dict[str, Any]:
     text = read_text(content, scan.name, options).text
     seconds = processor_seconds() - began
     scores = quality(text, scan.with_suffix(".txt").read_text(encoding="utf-8"))
-    record = {"scan": scan.stem, "engine": engine, "version": metadata.version(engine)}
+    record = {"scan": scan.stem, "engine": engine, "version": version_of(engine)}
     return record | scores | {"seconds": seconds}
 
 
@@ -98,15 +105,17 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=RESULTS / "scans.jsonl", help="Default: %(default)s.")
     arguments = parser.parse_args()
     scans = make_scans(arguments.files, arguments.output, arguments.count, arguments.first)
-    recognize(scans[0], RAPIDOCR)  # which loads it
+    for engine in OCR_ENGINES:
+        recognize(scans[0], engine)  # which loads it
     done = [json.loads(line) for line in arguments.record.read_text().splitlines()] if arguments.record.exists() else []
     keys = [(record["scan"], record["engine"]) for record in done]
     for scan in scans:
-        if (scan.stem, RAPIDOCR) not in keys:
-            record = recognize(scan, RAPIDOCR)
-            with arguments.record.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-            print(record, flush=True)
+        for engine in OCR_ENGINES:
+            if (scan.stem, engine) not in keys:
+                record = recognize(scan, engine)
+                with arguments.record.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+                print(record, flush=True)
 
 
 if __name__ == "__main__":

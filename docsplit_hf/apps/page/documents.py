@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from ...classifier.sorting_plan import SHOWN_WORDS, reason_of
 from ...reading.files.failures import FailedFile
 from ...reading.files.finding import is_hidden
-from ...reading.files.options import MEGABYTE, RAPIDOCR, FileOptions
+from ...reading.files.ocr import installed_engine
+from ...reading.files.options import MEGABYTE, FileOptions
 from ...reading.files.places import FileText
 from ...reading.files.reader import read_files
 from ...reading.origins import describe_place
@@ -68,7 +69,7 @@ def read_documents(given: Sequence[GivenFile], limits: PageLimits, with_ocr: boo
         raise ValueError("All of these files are hidden, or of the system: choose documents.")
     options = FileOptions(max_bytes=limits.megabytes * MEGABYTE, max_characters=limits.characters)
     if with_ocr:
-        options = replace(options, ocr=RAPIDOCR)
+        options = replace(options, ocr=options.ocr or installed_engine())
     paths = [file.path for file in given]
     names = below_common_folder([file.name for file in given])
     folders = folder_labels(names)

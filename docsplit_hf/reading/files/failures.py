@@ -23,14 +23,15 @@ CRASHED = "crashed its reader"
 NOT_A_FILE = "not a regular file"
 NOT_ACCESSIBLE = "not accessible"
 MISSING_LIBRARY = "needs a library"
+MISSING_PROGRAM = "needs a program"
 
 REMEDIES = {
     ENCRYPTED: "Save a copy without a password, for example with qpdf --decrypt.",
     DAMAGED: "Open it in its program and save it again, or get another copy.",
     EMPTY: "It holds no text: check whether it is the right file.",
     SCANNED: (
-        "It needs OCR: with the extra ocr, --ocr for a command, the box on the page, DOCSPLIT_OCR=rapidocr for others. "
-        "Or run ocrmypdf on it."
+        "It needs OCR: run ocrmypdf on it. Or: --ocr for a command, if tesseract is installed, --ocr rapidocr with the "
+        "extra ocr, the box on the page, DOCSPLIT_OCR=eng or DOCSPLIT_OCR=rapidocr for others."
     ),
     UNKNOWN_FORMAT: "Convert it to PDF, DOCX or plain text, or leave it out.",
     OLD_FORMAT: (
@@ -48,6 +49,7 @@ REMEDIES = {
     NOT_A_FILE: "Give regular files: links that leave the folder, devices and pipes are not read.",
     NOT_ACCESSIBLE: "Check whether the file exists, and its permissions.",
     MISSING_LIBRARY: 'Install the extra: pip install -e ".[files]" (in the clone of docsplit_hf); rapidocr: ".[ocr]".',
+    MISSING_PROGRAM: "Install it (tesseract: apt install tesseract-ocr), or leave OCR out.",
 }
 # Reasons that may be another's fault than the file's, such as a busy machine: the file is read again the next time.
 NOT_KEPT = (
@@ -57,6 +59,7 @@ NOT_KEPT = (
     NOT_A_FILE,
     NOT_ACCESSIBLE,
     MISSING_LIBRARY,
+    MISSING_PROGRAM,
     OLD_FORMAT,
 )
 
@@ -69,12 +72,14 @@ class FailedFile(NamedTuple):
         reason: One of the reasons in ``docsplit_hf.reading.files.failures``.
         remedy: What to do about it.
         detail: What exactly was found; may be empty.
+        pages_without_text: Pages with a picture and no text, for OCR.
     """
 
     file: str
     reason: str
     remedy: str
     detail: str = ""
+    pages_without_text: int = 0
 
 
 class UnreadableFile(ValueError):  # noqa: N818
@@ -101,12 +106,13 @@ class UnreadableFile(ValueError):  # noqa: N818
 class Refusal(Exception):  # noqa: N818
     """Raised by the reader of a format, which has no path to name."""
 
-    def __init__(self, reason: str, detail: str = "") -> None:
+    def __init__(self, reason: str, detail: str = "", pages_without_text: int = 0) -> None:
         super().__init__(reason, detail)
         self.reason = reason
         self.detail = detail
+        self.pages_without_text = pages_without_text
 
 
-def failed_file(file: str, reason: str, detail: str = "") -> FailedFile:
+def failed_file(file: str, reason: str, detail: str = "", pages_without_text: int = 0) -> FailedFile:
     """Describe a failure with the remedy of its reason."""
-    return FailedFile(file, reason, REMEDIES[reason], detail)
+    return FailedFile(file, reason, REMEDIES[reason], detail, pages_without_text)

@@ -93,7 +93,7 @@ def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> C
         found = READERS[kind](content, budget)
     except Refusal as refusal:
         detail = f": {refusal.detail}" if refusal.detail else ""
-        raise Refusal(refusal.reason, f"read as {kind}{detail}") from refusal
+        raise Refusal(refusal.reason, f"read as {kind}{detail}", refusal.pages_without_text) from refusal
     except (ModuleNotFoundError, MemoryError):
         raise
     except Exception as error:  # libraries raise anything on a damaged file
@@ -101,8 +101,8 @@ def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> C
     found = _with_inner(found, budget, depth)
     if not any(part.text.strip() for part in found.parts):
         first = "".join(f"; {part.name}: {part.reason}" for part in found.left_out[:1])
-        is_scanned = any(part.reason == SCANNED for part in found.left_out)
-        raise Refusal(SCANNED if is_scanned else EMPTY, f"read as {kind}{first}")
+        pages = found.pages_without_text
+        raise Refusal(SCANNED if pages else EMPTY, f"read as {kind}{first}", pages)
     return found
 
 
@@ -189,6 +189,7 @@ def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
     """Read the files in a file as its parts; those that fail are left out and named."""
     parts = list(found.parts)
     left_out = list(found.left_out)
+    pages_without_text = found.pages_without_text
     for name, read in found.inner:
         try:
             budget.take_pages(1)
@@ -197,10 +198,12 @@ def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
             if refusal.reason in LIMITS_OF_FILE:
                 raise
             left_out.append(LeftOut(name=name, reason=refusal.reason))
+            pages_without_text += refusal.pages_without_text
             continue
         left_out.extend(part._replace(name=f"{name}, {part.name}") for part in inner.left_out)
+        pages_without_text += inner.pages_without_text
         parts.extend(_part_in(name, part) for part in inner.parts)
-    return Content(parts=parts, left_out=left_out)
+    return Content(parts=parts, left_out=left_out, pages_without_text=pages_without_text)
 
 
 def _part_in(name: str, part: Part) -> Part:

@@ -1,38 +1,84 @@
-"""Recognize the text of a scanned page with rapidocr, whose models are in its package."""
+"""Recognize the text of a scanned page with an engine that is installed: the program tesseract, or rapidocr."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import os
+import shutil
 import signal
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
-from .failures import MISSING_LIBRARY, Refusal
-from .options import MEGABYTE, RAPIDOCR, FileOptions
+from .failures import DAMAGED, MISSING_LIBRARY, MISSING_PROGRAM, TIMED_OUT, Refusal
+from .options import MEGABYTE, RAPIDOCR, TESSERACT, FileOptions
 
-DOTS_PER_INCH = 200
-LARGEST_PICTURE = 20_000_000  # pixels; at 200 dots, a page of A2 has 15 million
-MEMORY = 1_000 * MEGABYTE  # of address space, beside that of reading
+DOTS_PER_INCH = {TESSERACT: 300, RAPIDOCR: 200}
+LARGEST_PICTURE = {TESSERACT: 50_000_000, RAPIDOCR: 20_000_000}  # pixels; at 300 dots, a page of A2 has 35 million
+# Seconds of a core for a page of a contract: medians of docs/results/file_readers/scans.jsonl, on a busy machine.
+SECONDS_OF_PAGE = {TESSERACT: 6.0, RAPIDOCR: 6.0}
+MEMORY_OF_RAPIDOCR = 1_000 * MEGABYTE  # of address space, beside that of reading
 # rapidocr looks for lines in a picture of this size, and reads them in the full one. At its own size, 2,000, a page
 # took twice the seconds and did not fit into the memory.
 SIDE_OF_DETECTION = 960
 FILES_IN_TIME = 4  # A page has the time of four files: on a slow or busy core it takes a minute.
 
 
+def installed_engine() -> str:
+    """Return the engine to use where none is named: tesseract, unless only rapidocr is installed."""
+    has_rapidocr = importlib.util.find_spec(RAPIDOCR) is not None
+    return RAPIDOCR if has_rapidocr and shutil.which(TESSERACT) is None else TESSERACT
+
+
 def memory_of_engine(options: FileOptions) -> int:
     """Return the address space that recognizing takes in this process, or took before: libraries keep it."""
-    return MEMORY if options.ocr is not None or RAPIDOCR in sys.modules else 0
+    return MEMORY_OF_RAPIDOCR if options.ocr == RAPIDOCR or RAPIDOCR in sys.modules else 0
 
 
 def recognize_page(page, options: FileOptions) -> str:
-    """Render a page of PDFium and recognize its lines, from the top to the bottom."""
+    """Render a page of PDFium and recognize its text."""
     if signal.getitimer(signal.ITIMER_REAL)[0] > 0:  # in a worker
         signal.setitimer(signal.ITIMER_REAL, FILES_IN_TIME * options.seconds)
-    engine = _load_rapidocr()
+    return _run_rapidocr(page) if options.ocr == RAPIDOCR else _run_tesseract(page, options)
+
+
+def _render(page, engine: str):
+    """The gray picture of a page, as large as an engine reads it."""
     width, height = page.get_size()
-    largest_scale = (LARGEST_PICTURE / max(1.0, width * height)) ** 0.5
-    picture = page.render(scale=min(DOTS_PER_INCH / 72, largest_scale), grayscale=True).to_numpy()
+    largest_scale = (LARGEST_PICTURE[engine] / max(1.0, width * height)) ** 0.5
+    return page.render(scale=min(DOTS_PER_INCH[engine] / 72, largest_scale), grayscale=True)
+
+
+def _run_tesseract(page, options: FileOptions) -> str:
+    """Recognize a page with tesseract."""
+    program = shutil.which(TESSERACT)
+    if program is None:
+        raise Refusal(MISSING_PROGRAM, "the program tesseract is not on the PATH")
+    bitmap = _render(page, TESSERACT)
+    rows = bytes(bitmap.buffer)
+    pixels = b"".join(rows[row * bitmap.stride : row * bitmap.stride + bitmap.width] for row in range(bitmap.height))
+    picture = b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + pixels
+    command = [program, "stdin", "stdout", "-l", options.ocr_language]
+    # The program keeps an alarm that is set before it starts, so it ends even if this process is killed.
+    seconds = FILES_IN_TIME * options.seconds
+    set_alarm = partial(signal.setitimer, signal.ITIMER_REAL, seconds)
+    environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # its threads wait for one another; each core has a worker
+    finished = subprocess.run(
+        command, input=picture, capture_output=True, preexec_fn=set_alarm, env=environment, check=False
+    )
+    if finished.returncode == -signal.SIGALRM:
+        raise Refusal(TIMED_OUT, f"tesseract took more than {seconds:g} seconds for a page")
+    if finished.returncode != 0:
+        raise Refusal(DAMAGED, f"tesseract: {finished.stderr.decode(errors='replace').strip()[-200:]}")
+    return finished.stdout.decode("utf-8", errors="replace")
+
+
+def _run_rapidocr(page) -> str:
+    """Recognize a page with rapidocr: the lines from the top to the bottom."""
+    engine = _load_rapidocr()
+    picture = _render(page, RAPIDOCR).to_numpy()
     lines = engine(picture.reshape(picture.shape[:2])).txts
     return "\n".join(lines or ())
 

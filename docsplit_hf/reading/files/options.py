@@ -6,8 +6,26 @@ import os
 from dataclasses import dataclass, field
 
 MEGABYTE = 1_000_000
+TESSERACT = "tesseract"
 RAPIDOCR = "rapidocr"
-OCR_VARIABLE = "DOCSPLIT_OCR"  # "rapidocr" where no options can be given, as by commands and pipelines
+OCR_ENGINES = (TESSERACT, RAPIDOCR)
+# A language for tesseract, or "rapidocr"; read where no options can be given, as by commands and pipelines.
+OCR_VARIABLE = "DOCSPLIT_OCR"
+DEFAULT_LANGUAGE = "eng"
+
+
+def _engine_of_variable() -> str | None:
+    """The engine that the variable asks for; None if it is not set."""
+    value = os.environ.get(OCR_VARIABLE)
+    if not value:
+        return None
+    return RAPIDOCR if value == RAPIDOCR else TESSERACT
+
+
+def _language_of_variable() -> str:
+    """The language that the variable asks for."""
+    value = os.environ.get(OCR_VARIABLE)
+    return DEFAULT_LANGUAGE if not value or value == RAPIDOCR else value
 
 
 @dataclass(frozen=True)
@@ -15,8 +33,10 @@ class FileOptions:
     """Options of reading files.
 
     Attributes:
-        ocr: What recognizes the text of scanned pages: ``"rapidocr"``, a library whose models come with it, for Latin
-            letters, Chinese and Japanese; None: nothing does. Default: the variable ``DOCSPLIT_OCR``.
+        ocr: What recognizes the text of scanned pages: ``"tesseract"``, a program, or ``"rapidocr"``, a library whose
+            models come with it; None: nothing does. Default: None, unless the variable ``DOCSPLIT_OCR`` is set.
+        ocr_language: The language for tesseract, as it names it. Default: the value of ``DOCSPLIT_OCR``, or English.
+            rapidocr reads Latin letters, Chinese and Japanese without it.
         encoding: Encoding of plain text. None: by the byte order mark, otherwise UTF-8, otherwise guessed.
         max_bytes: Size of the largest file.
         max_unpacked_bytes: Largest size of the unpacked content of one file, over all levels.
@@ -29,7 +49,8 @@ class FileOptions:
         ValueError: If a limit is not positive, or there is no such engine for OCR.
     """
 
-    ocr: str | None = field(default_factory=lambda: os.environ.get(OCR_VARIABLE) or None)
+    ocr: str | None = field(default_factory=_engine_of_variable)
+    ocr_language: str = field(default_factory=_language_of_variable)
     encoding: str | None = None
     max_bytes: int = 200 * MEGABYTE
     max_unpacked_bytes: int = 500 * MEGABYTE
@@ -44,10 +65,8 @@ class FileOptions:
         for name in limits:
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}.")
-        if self.ocr not in (RAPIDOCR, None):
-            raise ValueError(
-                f"ocr must be {RAPIDOCR!r} or None, got {self.ocr!r}: for other languages, run ocrmypdf on the files."
-            )
+        if self.ocr is not None and self.ocr not in OCR_ENGINES:
+            raise ValueError(f"ocr must be one of {OCR_ENGINES} or None, got {self.ocr!r}.")
         if self.encoding is not None:
             try:
                 "".encode(self.encoding)

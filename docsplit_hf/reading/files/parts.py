@@ -32,11 +32,12 @@ class Inner(NamedTuple):
 
 
 class Content(NamedTuple):
-    """All parts of a file, those that are not read, and the files in it."""
+    """All parts of a file, those that are not read, the files in it, and the number of scanned pages."""
 
     parts: list[Part]
     left_out: Sequence[LeftOut] = ()
     inner: Sequence[Inner] = ()
+    pages_without_text: int = 0
 
 
 class Budget:
@@ -79,4 +80,9 @@ def join_parts(content: Content, options: FileOptions) -> FileText:
     if not texts:
         raise Refusal(EMPTY)
     left_out = tuple(part._replace(name=on_one_line(part.name)[:LONGEST_NAME]) for part in content.left_out)
-    return FileText(text=SEPARATOR.join(texts), places=tuple(places), left_out=left_out)
+    return FileText(
+        text=SEPARATOR.join(texts),
+        places=tuple(places),
+        left_out=left_out,
+        pages_without_text=content.pages_without_text,
+    )

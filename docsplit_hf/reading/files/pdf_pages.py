@@ -48,12 +48,12 @@ def read_pdf(content: bytes, budget: Budget) -> Content:
     if not pages:
         raise Refusal(EMPTY, "no pages")
     if sum(len(page.strip()) for page in pages) < LEAST_CHARACTERS * len(pages) and 2 * len(pictures) >= len(pages):
-        raise Refusal(SCANNED, f"{len(pictures)} of {len(pages)} pages are pictures")
+        raise Refusal(SCANNED, f"{len(pictures)} of {len(pages)} pages are pictures", len(pictures))
     if len(missing) == len(pages):
         raise Refusal(DAMAGED, "no page can be read")
     left_out = (*missing, *pictures, *(LeftOut(name=name, reason=EMBEDDED) for name in attached))
     parts = [Part(kind=PAGE, name=str(number), text=page) for number, page in enumerate(clean_pages(pages), start=1)]
-    return Content(parts=parts, left_out=left_out)
+    return Content(parts=parts, left_out=left_out, pages_without_text=len(pictures))
 
 
 def _text_of(page) -> str:

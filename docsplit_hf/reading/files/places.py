@@ -47,11 +47,13 @@ class FileText(NamedTuple):
         text: The text. A line end separates two places.
         places: The places, ascending, not overlapping and not empty. None for a format without pages or parts.
         left_out: Parts that could not be read, such as pages without text, with their reasons.
+        pages_without_text: Pages with a picture and no text, for OCR, also those of files in the file.
     """
 
     text: str
     places: tuple[Place, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    pages_without_text: int = 0
 
 
 def places_of_span(places: Sequence[Place], start: int, end: int) -> tuple[Place, ...]:

@@ -9,6 +9,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,7 +17,8 @@ from ...cores import core_count
 from ..characters import on_one_line
 from .cache import Cache
 from .failures import NOT_ACCESSIBLE, FailedFile, Refusal, UnreadableFile, failed_file
-from .options import FileOptions
+from .ocr import SECONDS_OF_PAGE
+from .options import DEFAULT_LANGUAGE, FileOptions
 from .places import FileText
 from .worker import check_size
 from .workers import Worker
@@ -92,6 +94,8 @@ def read_among(
 
     Yields:
         Each item, with the text or the failure of its file, or None without one.
+
+    With OCR, a list of items and a cache, the pages to recognize are counted before, and the log says the minutes.
     """
     from tqdm.auto import tqdm
 
@@ -105,6 +109,11 @@ def read_among(
     reasons: Counter[str] = Counter()
     examples: list[str] = []
     try:
+        if options.ocr is not None and cache_dir is not None and isinstance(items, Sequence):
+            counts = executor.map(reading.count_pages_to_recognize, filter(None, map(path_of, items)))
+            is_hidden = progress_total is None
+            counts = tqdm(counts, total=progress_total, unit="file", desc="Looking for scans", disable=is_hidden)
+            _announce_scans(list(counts), options.ocr, processes)
         with tqdm(total=progress_total, unit="file", desc="Reading files", disable=progress_total is None) as progress:
             while True:
                 while not waiting or (is_file and len(waiting) < FILES_AHEAD * processes):
@@ -134,34 +143,63 @@ def read_among(
             logger.warning(f"Parts of files that are not read, such as attachments: {counts}. For example:\n{listed}")
 
 
+def _announce_scans(counts: Sequence[int], engine: str, processes: int) -> None:
+    """Log how many pages of files will be recognized, and how long that takes."""
+    pages = sum(counts)
+    files = sum(1 for count in counts if count)
+    if pages:
+        minutes = max(1, round(pages * SECONDS_OF_PAGE[engine] / processes / 60))
+        logger.warning(
+            f"Pages to recognize, which are pictures without text: {pages:,}, in {files:,} of {len(counts):,} files. "
+            f"{engine} takes about {minutes:,} minute{'' if minutes == 1 else 's'}: {SECONDS_OF_PAGE[engine]:g} "
+            f"seconds of a core for each, {processes} at a time."
+        )
+
+
 class _Reading:
     """What the threads of ``read_files`` share; each has a worker of its own."""
 
     def __init__(self, options: FileOptions, cache_dir: str | Path | None) -> None:
         self.options = options
+        self.without_ocr = replace(options, ocr=None, ocr_language=DEFAULT_LANGUAGE)
         self._cache_dir = cache_dir
         self.local = threading.local()
         self.workers: list[Worker] = []
 
     @functools.cached_property
-    def cache(self) -> Cache | None:
-        """The cache, opened for the first file; None without a folder."""
-        return None if self._cache_dir is None else Cache(Path(self._cache_dir), self.options)
+    def caches(self) -> dict[FileOptions, Cache]:
+        """The caches of texts that are read without and with OCR, opened for the first file; none without a folder."""
+        if self._cache_dir is None:
+            return {}
+        return {options: Cache(Path(self._cache_dir), options) for options in {self.without_ocr, self.options}}
 
     def read(self, path: Path) -> FileText | FailedFile:
+        """Read a file, with OCR only if it has pages without text: all others are read once, with it or without."""
+        found = self._read(path, self.without_ocr)
+        if self.options.ocr is not None and found.pages_without_text:
+            return self._read(path, self.options)
+        return found
+
+    def count_pages_to_recognize(self, path: Path) -> int:
+        """The number of pages of a file that are pictures without text; 0 if a cache has what is recognized in them."""
+        pages = self._read(path, self.without_ocr).pages_without_text
+        return pages if pages and self.caches[self.options].find(path) is None else 0
+
+    def _read(self, path: Path, options: FileOptions) -> FileText | FailedFile:
         """Read a file from the cache, or by the worker of this thread."""
         name = os.fspath(path)
+        cache = self.caches.get(options)
         try:
-            check_size(path, self.options)
-            found = self.cache.find(path) if self.cache is not None else None
+            check_size(path, options)
+            found = cache.find(path) if cache is not None else None
         except Refusal as refusal:
             return failed_file(name, refusal.reason, refusal.detail)
         except OSError as error:
             return failed_file(name, NOT_ACCESSIBLE, str(error))
         if found is None:
-            digest, found = self.worker().read(path, self.options)
-            if self.cache is not None and digest:
-                self.cache.keep(digest, path, found)
+            digest, found = self.worker().read(path, options)
+            if cache is not None and digest:
+                cache.keep(digest, path, found)
         return found._replace(file=name) if isinstance(found, FailedFile) else found
 
     def worker(self) -> Worker:

@@ -19,6 +19,7 @@ def encode_result(digest: str, result: FileText | FailedFile) -> bytes:
             "text": result.text,
             "places": [list(place) for place in result.places],
             "left_out": [list(part) for part in result.left_out],
+            "pages_without_text": result.pages_without_text,
         }
     # Names of files may have lone surrogates, which stand for bytes that are no UTF-8; json.loads takes them back.
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
@@ -30,15 +31,19 @@ def decode_result(line: bytes) -> tuple[str, FileText | FailedFile]:
         content = json.loads(line)
         if "failure" in content:
             failure = FailedFile(**content["failure"])
-            if failure.reason not in REMEDIES or not all(isinstance(value, str) for value in failure):
+            *texts, pages = failure
+            is_whole = all(isinstance(value, str) for value in texts) and isinstance(pages, int)
+            if failure.reason not in REMEDIES or not is_whole:
                 raise ValueError("it holds no failure")
             return content["digest"], failure
         left_out = tuple(LeftOut(str(name), str(reason)) for name, reason in content["left_out"])
+        pages_without_text = int(content["pages_without_text"])
         text = content["text"]
         places = tuple(_checked_place(values, len(text)) for values in content["places"])
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"it is not the text of a file: {error!r}") from error
-    return content["digest"], FileText(text=text, places=places, left_out=left_out)
+    found = FileText(text=text, places=places, left_out=left_out, pages_without_text=pages_without_text)
+    return content["digest"], found
 
 
 def _checked_place(values: list, length: int) -> Place:

@@ -42,7 +42,7 @@ def read_in_this_process(path: str, options: FileOptions) -> tuple[str, FileText
         digest = hashlib.sha256(content).hexdigest()
         return digest, read_text(content, path, options)
     except Refusal as refusal:
-        return digest, failed_file(path, refusal.reason, refusal.detail)
+        return digest, failed_file(path, refusal.reason, refusal.detail, refusal.pages_without_text)
     except MemoryError:
         return digest, failed_file(path, TOO_MUCH_MEMORY, f"more than max_memory_bytes={options.max_memory_bytes:,}")
     except ModuleNotFoundError as error:

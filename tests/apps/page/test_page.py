@@ -1,9 +1,9 @@
 """The page in a real browser: a new user with mouse and with keyboard, and an attacker."""
 
 import csv
-import importlib.util
 import json
 import re
+import shutil
 import urllib.error
 import urllib.request
 import zipfile
@@ -302,7 +302,7 @@ def test_a_folder_of_documents_is_dropped_and_answered_with_pages(open_page, tmp
     page.get_by_label("Recognize scanned pages (OCR)").check()
     click(page, "Add")
     said(page, "None of 1 file could be read.")
-    why = "empty" if importlib.util.find_spec("rapidocr") else "rapidocr"
+    why = "empty" if shutil.which("tesseract") else "the program tesseract is not on the PATH"
     page.locator("#file_failed").get_by_text(why).last.wait_for()
 
     step(page, 5)

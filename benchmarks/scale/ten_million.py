@@ -29,6 +29,7 @@ import argparse
 import hashlib
 import json
 import math
+import mmap
 import os
 import subprocess
 import sys
@@ -289,7 +290,7 @@ def cold(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **option
     queries = load_queries(folder)[-COLD - 1 :]
     datastore.search(queries[:1], K)
     for file in datastore.keys.files:
-        file.release()
+        file.array.base.madvise(mmap.MADV_DONTNEED)
         with open(file.path, "rb") as opened:
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     seconds, _ = time_queries(datastore, queries[1:])

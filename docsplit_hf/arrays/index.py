@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,6 @@ MIN_INDEXED_ROWS = 1_000  # exact search of fewer takes less than a millisecond
 ROWS_PER_CENTROID = 39  # lower bound of FAISS for k-means; with fewer rows it warns, and search is worse
 TRAINING_ROWS_PER_CENTROID = 64  # more take longer to train, without a gain
 MIN_TRAINING_ROWS = 65_536  # if there are as many
-ROWS_BETWEEN_SAVES = 2**20  # of an unfinished index
 # With 16 lists, 99 % of fitted answers have the label of exact search (benchmarks/scale/fitted_answers.py).
 MIN_SEARCHED_LISTS = 16
 SEARCHED_LIST_DIVISOR = 8  # an eighth of all lists is searched
@@ -72,26 +70,18 @@ def fewest_rows(factory: str, dimension: int) -> int:
     return max(ROWS_PER_CENTROID * _centroids(new_index(factory, dimension)), MIN_INDEXED_ROWS, dimension)
 
 
-def build_index(
-    keys: np.ndarray,
-    factory: str,
-    begun: faiss.Index | None = None,
-    keep: Callable[[faiss.Index], None] = lambda index: None,
-) -> faiss.Index:
-    """Train an index on a fixed sample, and fill it. ``begun``: an unfinished index that ``keep`` saved earlier."""
+def build_index(keys: np.ndarray, factory: str) -> faiss.Index:
+    """Train an index on a fixed sample, and fill it."""
     start = time.perf_counter()
-    index = begun or new_index(factory, keys.shape[1])
+    index = new_index(factory, keys.shape[1])
     for part in _parts_of(index):
         if hasattr(part, "do_polysemous_training"):
             part.do_polysemous_training = False  # takes minutes, and is for a search that is not used
     try:
-        if begun is None:
-            size = min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), MIN_TRAINING_ROWS), len(keys))
-            sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
-            index.train(as_float32(keys[sample]))
-            if len(keys) > ROWS_BETWEEN_SAVES:
-                keep(index)
-        fill_index(index, keys, index.ntotal, keep)
+        size = min(max(TRAINING_ROWS_PER_CENTROID * _centroids(index), MIN_TRAINING_ROWS), len(keys))
+        sample = np.sort(np.random.default_rng(0).choice(len(keys), size, replace=False))
+        index.train(as_float32(keys[sample]))
+        fill_index(index, keys, 0)
     except RuntimeError as error:
         raise ValueError(
             f"FAISS cannot build the index {factory!r} on {len(keys)} keys of dimension {keys.shape[1]}: "
@@ -101,17 +91,10 @@ def build_index(
     return index
 
 
-def fill_index(
-    index: faiss.Index, keys: np.ndarray, start: int, keep: Callable[[faiss.Index], None] = lambda index: None
-) -> None:
-    """Add the keys from ``start`` on, and save the index by ``keep`` from time to time."""
+def fill_index(index: faiss.Index, keys: np.ndarray, start: int) -> None:
+    """Add the keys from ``start`` on."""
     step = max(BLOCK_BYTES // (4 * keys.shape[1]), 1)
-    kept = start
     for first in range(start, len(keys), step):
-        if first - kept >= ROWS_BETWEEN_SAVES:
-            logger.info("%s of %s rows are in the index.", f"{first:,}", f"{len(keys):,}")
-            keep(index)
-            kept = first
         index.add(as_float32(keys[first : first + step]))
 
 

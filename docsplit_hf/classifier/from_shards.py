@@ -75,7 +75,6 @@ def _read(shards: Shards, keys: MappedKeys) -> tuple[pa.Schema, Iterator[pa.Reco
             check_finite(file.array, "keys")
         except ValueError as error:
             raise ShardsError(f"{shard.keys}: {error}") from error
-        file.release()
     names = shards.label_names
     if names is None:  # in alphabetical order
         found: set[str | None] = set()

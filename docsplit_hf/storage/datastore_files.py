@@ -284,7 +284,6 @@ def _map_examples(
             check_sha256(paths[role], manifest["files"][role])
         with naming_file_in_errors(path):
             check_finite(file.array, "keys")
-        file.release()
         return pa.schema(columns), batches()
 
     table = mapped_rows(rows_sha256(manifest), read)

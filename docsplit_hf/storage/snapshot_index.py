@@ -18,7 +18,6 @@ import numpy as np
 from ..arrays.index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from ..arrays.mapped_keys import MappedKeys
 from ..content_hash import sha256_of_file, sha256_of_parts
-from .atomic_replacement import locked
 from .inside_folder import temporary_file
 
 if TYPE_CHECKING:
@@ -104,76 +103,45 @@ def index_folder() -> Path:
 
 
 def _cached_index(keys: np.ndarray | MappedKeys, sha256: str, factory: str) -> faiss.Index:
-    """Load or build the index of keys in a file; an unfinished index of mapped keys is continued."""
-    rows, dimension = keys.shape
-    index = load_index(sha256, factory, rows, dimension)
-    if index is not None:
-        return index
-    if not isinstance(keys, MappedKeys):
+    """Load or build the index of keys in a file."""
+    index = load_index(sha256, factory, *keys.shape)
+    if index is None:
         index = build_index(keys, factory)
         store_index(index, sha256, factory)
-        return index
-    unfinished = _cache_name(sha256, f"{factory} unfinished")
-    index_folder().mkdir(parents=True, exist_ok=True)
-    with locked(index_folder() / f"{unfinished}.lock"):  # a second process waits for the first
-        index = load_index(sha256, factory, rows, dimension)
-        if index is None:
-            begun = _load(unfinished, dimension)
-            if begun is not None:
-                logger.info("An unfinished index was found: continuing at row %s.", f"{begun.ntotal:,}")
-            index = build_index(keys, factory, begun, lambda index: _store(index, unfinished))
-            store_index(index, sha256, factory)
-            _delete(unfinished)
     return index
 
 
 def store_index(index: faiss.Index, keys_sha256: str, factory: str) -> None:
-    """Cache an index of all rows, unless it is cached."""
-    name = _cache_name(keys_sha256, factory)
-    if not any(index_folder().glob(f"{name}-*.faiss")):
-        _store(index, name)
-
-
-def load_index(keys_sha256: str, factory: str, rows: int, dimension: int) -> faiss.Index | None:
-    """Load an index cached by this version of FAISS; None without one."""
-    return _load(_cache_name(keys_sha256, factory), dimension, rows)
-
-
-def _store(index: faiss.Index, name: str) -> None:
-    """Cache an index, replacing others of the name. If that fails, as in a read-only home, log a warning."""
+    """Cache an index of all rows, unless it is cached; if that fails, as in a read-only home, log a warning."""
     import faiss
 
+    name = _cache_name(keys_sha256, factory)
     folder = index_folder()
+    if any(folder.glob(f"{name}-*.faiss")):
+        return
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with temporary_file(folder / f"{uuid.uuid4().hex}.tmp") as temporary:
             faiss.write_index(index, str(temporary))
-            # The checksum is part of the name, so that both are replaced in one step.
-            path = folder / f"{name}-{sha256_of_file(temporary)}.faiss"
-            os.replace(temporary, path)
-        _delete(name, path)
+            # The checksum is part of the name, so that a file is there with its checksum or not at all.
+            os.replace(temporary, folder / f"{name}-{sha256_of_file(temporary)}.faiss")
     except (OSError, RuntimeError) as error:  # RuntimeError comes from FAISS
         logger.warning("The index could not be cached in %s, so it will be built again next time: %s", folder, error)
 
 
-def _load(name: str, dimension: int, rows: int | None = None) -> faiss.Index | None:
-    """Load a cached index; delete files that do not match their checksum, with a warning."""
+def load_index(keys_sha256: str, factory: str, rows: int, dimension: int) -> faiss.Index | None:
+    """Load an index cached by this version of FAISS; None without one. A damaged file is deleted, with a warning."""
     import faiss
 
+    name = _cache_name(keys_sha256, factory)
     for path in sorted(index_folder().glob(f"{name}-*.faiss")):
         if path.name == f"{name}-{sha256_of_file(path)}.faiss":
             index = faiss.read_index(str(path))
-            if index.d == dimension and rows in (None, index.ntotal):
+            if (index.d, index.ntotal) == (dimension, rows):
                 return index
         logger.warning("The index %s is damaged, so it is deleted and built again.", path)
         path.unlink(missing_ok=True)
     return None
-
-
-def _delete(name: str, but: Path | None = None) -> None:
-    for path in index_folder().glob(f"{name}-*.faiss"):
-        if path != but:
-            path.unlink(missing_ok=True)
 
 
 def _cache_name(keys_sha256: str, factory: str) -> str:

@@ -66,7 +66,7 @@ def main() -> None:
     add("--max_length", type=int, default=4096, help="Tokens of one half. Default: %(default)s.")
     add("--steps", type=int, default=6, help="Of each run. Default: %(default)s.")
     add("--memory_gb", type=float, help="Gigabytes that torch may take. Default: all.")
-    add("--forward_chunk_size", type=int, help="Documents of a chunk. Default: the whole batch.")
+    add("--forward_chunk_size", default="auto", help="Documents of a chunk. Default: %(default)s, as in any run.")
     add("--activation_checkpointing", action="store_true", help="Compute the layers again in the backward pass.")
     add("--record", type=Path, help="A JSONL file to add a line for each shape to.")
     add("--dry_run", action="store_true", help="Tiny sizes, also on a CPU.")
@@ -144,7 +144,7 @@ def measure(options: argparse.Namespace, folder: str) -> Measured:
                 raise
             print(error, flush=True)
             fits = False
-        chunk = trainer.args.forward_chunk_size
+        chunk = trainer.chunk_size
     if not fits:
         return Measured(chunk, None, None, None)
     rate = options.batch * (options.steps - FIRST_STEPS) / clock.seconds

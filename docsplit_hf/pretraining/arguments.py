@@ -10,6 +10,8 @@ from transformers.hf_argparser import HfArg
 from ..training.arguments import ShareableTrainingArguments
 from .info_nce import SIMILARITIES
 
+AUTO = "auto"
+
 
 @dataclass
 class ContrastiveTrainingArguments(ShareableTrainingArguments):
@@ -26,7 +28,9 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
         projection_head: Whether to compare embeddings after a dense layer and tanh, in training only, as SimCSE does.
         forward_chunk_size: Documents per forward pass. A batch of any size then needs the memory of one chunk, and has
             the same gradients, for one additional forward pass (gradient caching, Gao et al. 2021). None: the whole
-            batch.
+            batch. ``"auto"``: the whole batch, or if it does not fit into the memory of a GPU, half of it, a quarter,
+            and so on. The size that was found is logged and saved with the checkpoints, for resuming. Several
+            processes, FSDP, DeepSpeed, and objectives that do not compare the documents of a batch need a number.
 
     > Defaults that differ from ``TrainingArguments``
 
@@ -61,10 +65,11 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     projection_head: bool = HfArg(
         default=False, help="Compare embeddings behind a dense layer and tanh, in training only, as SimCSE does."
     )
-    forward_chunk_size: int | None = HfArg(
-        default=None,
+    forward_chunk_size: int | str | None = HfArg(
+        default=AUTO,
         help="Documents per forward pass. A batch of any size then needs only their memory, with the same gradients, "
-        "for one additional forward pass (gradient caching). Default: the whole batch.",
+        "for one additional forward pass (gradient caching). 'auto': the whole batch, or as large a part of it as "
+        "fits into the memory of the GPU.",
     )
     num_train_epochs: float = HfArg(default=1.0, help="Passes over the documents. The papers use 1.")
     per_device_train_batch_size: int = HfArg(
@@ -95,11 +100,10 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             raise ValueError(f"temperature must be above 0, got {self.temperature}. The papers use 0.05.")
         if self.mlm_weight < 0:
             raise ValueError(f"mlm_weight must be 0 (no MLM) or above, got {self.mlm_weight}.")
-        if self.forward_chunk_size is not None and self.forward_chunk_size < 1:
-            raise ValueError(f"forward_chunk_size must be at least 1 document, got {self.forward_chunk_size}.")
+        self.forward_chunk_size = _chunk_size(self.forward_chunk_size)
         if self.similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
-        if self.forward_chunk_size is not None and not self.compares_batch:
+        if isinstance(self.forward_chunk_size, int) and not self.compares_batch:
             raise ValueError(
                 f"forward_chunk_size={self.forward_chunk_size} does not go with objective={self.objective!r}, which "
                 "does not compare the documents of a batch: gradient_accumulation_steps has the same effect without "
@@ -111,3 +115,16 @@ def overridden(name: str, default: Any, **options: Any) -> Any:
     """Make a field of ``ContrastiveTrainingArguments`` with another default; ``init=False`` removes it as an option."""
     inherited = ContrastiveTrainingArguments.__dataclass_fields__[name]
     return field(default=default, metadata=inherited.metadata, **options)
+
+
+def _chunk_size(given: int | str | None) -> int | str | None:
+    """Parse a number of documents per forward pass, ``"auto"``, or None."""
+    if given is None or given == AUTO:
+        return given
+    try:
+        size = int(given)
+    except ValueError as error:
+        raise ValueError(f"forward_chunk_size must be a number of documents or 'auto', got {given!r}.") from error
+    if size < 1:
+        raise ValueError(f"forward_chunk_size must be at least 1 document, got {size}.")
+    return size

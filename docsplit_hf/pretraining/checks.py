@@ -58,7 +58,7 @@ def check_fit(
 
 def _check_batch(args: ContrastiveTrainingArguments) -> None:
     """Refuse batches without negatives, and options that do not go together."""
-    if args.forward_chunk_size is not None and args.deepspeed_plugin:
+    if isinstance(args.forward_chunk_size, int) and args.deepspeed_plugin:
         raise ValueError(
             f"forward_chunk_size={args.forward_chunk_size} does not go with DeepSpeed, which takes an optimizer step "
             "with each backward pass: use DDP or FSDP, or leave it out."

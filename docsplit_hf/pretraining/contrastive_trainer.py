@@ -23,14 +23,14 @@ from ..encoding.portable.run_encoder import use_packing
 from ..storage.atomic_replacement import replaced_at_once
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
-from ..training.distributed import RunningMeans, process_count, sum_over_processes
-from .arguments import ContrastiveTrainingArguments
+from ..training.distributed import RunningMeans, process_count, sum_over_processes, uses_fsdp
+from .arguments import AUTO, ContrastiveTrainingArguments
 from .checks import check_fit
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length, rows_as_arrays
-from .gradient_caching import step_in_chunks
+from .gradient_caching import RandomState, step_in_chunks
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import Candidates, InfoNCE, gather_candidates, in_batch_info_nce
-from .memory import describe_memory, ways_to_need_less
+from .memory import describe_memory, smaller_chunk, ways_to_need_less
 from .model import Batch, DocSplitOutput, model_inputs, use_projection_head
 from .model_card import save_card
 from .streaming import EPOCH_KEY, RepeatedStream
@@ -138,6 +138,9 @@ class ContrastiveTrainer(BaseTrainer):
         self.model_accepts_loss_kwargs = False
         self.training_collator = data_collator
         self.evaluation_collator = data_collator.for_evaluation()
+        self.chunk_size: int | None = None  # documents per forward pass; None: the whole batch
+        if isinstance(args.forward_chunk_size, int):
+            self.chunk_size = args.forward_chunk_size
         use_packing(stock_model, args.packing)
         stock_model.config.docsplit = {**stock_model.config.docsplit, "max_length": data_collator.max_length}
         self.encoder_config = stock_model.config
@@ -200,15 +203,31 @@ class ContrastiveTrainer(BaseTrainer):
         return (loss, output) if return_outputs else loss
 
     def training_step(self, model, inputs, num_items_in_batch=None):
-        """Backpropagate the loss of one batch, at once or ``forward_chunk_size`` documents at a time."""
-        documents = len(inputs["document_ids"])
-        size = min(self.args.forward_chunk_size or documents, documents)
-        try:
-            return self._step(model, inputs, num_items_in_batch, size)
-        except torch.OutOfMemoryError as error:
-            problem = describe_memory(inputs, size, self.args.device)
-            ways = ways_to_need_less(inputs, size, self.args, self.data_collator.max_length)
-            raise torch.OutOfMemoryError(f"{problem}. {ways}") from error
+        """Backpropagate the loss of one batch, at once or ``chunk_size`` documents at a time.
+
+        With ``forward_chunk_size="auto"``, a step that does not fit into the memory is repeated with smaller chunks.
+        """
+        while True:
+            before = _StateBeforeStep(self, model) if self._can_repeat_a_step() else None
+            size = min(self.chunk_size or len(inputs["document_ids"]), len(inputs["document_ids"]))
+            try:
+                return self._step(model, inputs, num_items_in_batch, size)
+            except torch.OutOfMemoryError as error:
+                smaller = smaller_chunk(inputs, size) if before is not None and before.can_be_restored else None
+                if smaller is None:
+                    problem = describe_memory(inputs, size, self.args.device)
+                    ways = ways_to_need_less(inputs, size, self.args, self.data_collator.max_length)
+                    raise torch.OutOfMemoryError(f"{problem}. {ways}") from error
+            # Here and not in the handler, where the error still holds the tensors of the failed step.
+            before.restore()
+            self.chunk_size = smaller
+            self.record_choice("forward_chunk_size", smaller)
+            logger.warning(
+                "Step %d: %s. From here on, %d per forward pass, with the same gradients (gradient caching).",
+                self.state.global_step + 1,
+                describe_memory(inputs, size, self.args.device),
+                smaller,
+            )
 
     def _step(
         self, model: nn.Module, inputs: Batch, num_items_in_batch: torch.Tensor | None, size: int
@@ -256,6 +275,13 @@ class ContrastiveTrainer(BaseTrainer):
             loader.dataset.num_processes = 1
             loader.dataset.process_index = 0
         return loader
+
+    def use_choices_of(self, saved_arguments: Mapping[str, Any]) -> None:
+        """With ``forward_chunk_size="auto"``, go on with the size that the resumed run had found."""
+        size = saved_arguments.get("forward_chunk_size")
+        if self.args.forward_chunk_size == AUTO and isinstance(size, int):
+            self.chunk_size = size
+            self.record_choice("forward_chunk_size", size)
 
     def begin_training(self) -> None:
         """Log the model, the number of documents, and the batch."""
@@ -336,6 +362,12 @@ class ContrastiveTrainer(BaseTrainer):
         """Write the model card."""
         save_card(staging_folder, self.args.hub_model_id or str(final_path), self, is_merged)
 
+    def _can_repeat_a_step(self) -> bool:
+        """Whether a step that does not fit can be repeated in chunks: it must not have met other processes."""
+        args = self.args
+        is_alone = process_count() == 1 and not uses_fsdp(args) and not args.deepspeed_plugin
+        return args.forward_chunk_size == AUTO and args.compares_batch and is_alone
+
     def _sum_of_losses(
         self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor
     ) -> torch.Tensor:
@@ -362,6 +394,26 @@ class ContrastiveTrainer(BaseTrainer):
             temporarily(self.args, "dataloader_drop_last", False),
         ):
             yield
+
+
+class _StateBeforeStep:
+    """What a failed step may have changed: gradients, random generators, and measurements."""
+
+    def __init__(self, trainer: ContrastiveTrainer, model: nn.Module) -> None:
+        # Gradients of earlier batches of the same accumulated batch would be lost.
+        self.can_be_restored = all(parameter.grad is None for parameter in model.parameters())
+        self._trainer = trainer
+        self._model = model
+        self._random_state = RandomState(trainer.args.device)
+        self._means = trainer.means.copy()
+
+    def restore(self) -> None:
+        """Undo the failed step, and give its memory back."""
+        self._model.zero_grad()
+        self._random_state.restore()
+        self._trainer.means = self._means
+        if self._trainer.args.device.type != "cpu":
+            torch.get_device_module(self._trainer.args.device).empty_cache()
 
 
 def _compute_metrics(prediction: EvalPrediction) -> dict[str, float]:

@@ -24,10 +24,14 @@ class RandomState:
         """Draw random numbers from this state within the context; the state outside it is unchanged."""
         devices = [] if self.accelerator is None else [self.device]
         with torch.random.fork_rng(devices, device_type=self.device.type):
-            torch.set_rng_state(self.cpu)
-            if self.accelerator is not None:
-                torch.get_device_module(self.device).set_rng_state(self.accelerator, self.device)
+            self.restore()
             yield
+
+    def restore(self) -> None:
+        """Draw random numbers from this state again, from now on."""
+        torch.set_rng_state(self.cpu)
+        if self.accelerator is not None:
+            torch.get_device_module(self.device).set_rng_state(self.accelerator, self.device)
 
 
 def chunk_documents(batch: Batch, size: int) -> list[Batch]:

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 TOKENS_THAT_FILL_A_GPU = 32_768
 
 
-def smaller_chunk(batch: Batch, size: int) -> int:
-    """The number of documents per forward pass to try after ``size``, more than one, did not fit.
+def smaller_chunk(batch: Batch, size: int) -> int | None:
+    """The number of documents per forward pass to try after ``size`` did not fit; None after a single document.
 
     Half of it, or as many halvings as leave ``TOKENS_THAT_FILL_A_GPU``: since gradient caching takes one more forward
     pass in any case, larger chunks would only need more memory.
     """
+    if size == 1:
+        return None
     documents = len(batch["document_ids"])
     tokens_per_document = batch["input_ids"].numel() / documents
     size //= 2
@@ -49,6 +51,7 @@ def describe_memory(batch: Batch, size: int, device: torch.device) -> str:
 def ways_to_need_less(batch: Batch, size: int, args: ContrastiveTrainingArguments, max_length: int) -> str:
     """The options that lower the memory of a step and that its objective takes, with the numbers of this run."""
     ways = []
+    smaller = smaller_chunk(batch, size)
     if not args.compares_batch:
         documents = len(batch["document_ids"])
         if documents > 1:
@@ -56,8 +59,8 @@ def ways_to_need_less(batch: Batch, size: int, args: ContrastiveTrainingArgument
                 f"per_device_train_batch_size={documents // 2} and "
                 f"gradient_accumulation_steps={2 * args.gradient_accumulation_steps} (the same gradients)"
             )
-    elif size > 1 and not args.deepspeed_plugin:
-        ways.append(f"forward_chunk_size={smaller_chunk(batch, size)} (the same gradients, one more forward pass)")
+    elif smaller is not None and not args.deepspeed_plugin:
+        ways.append(f"forward_chunk_size={smaller} (the same gradients, one more forward pass)")
     if not args.activation_checkpointing:
         ways.append("activation_checkpointing=True (computes each layer again in the backward pass)")
     if max_length > 1:

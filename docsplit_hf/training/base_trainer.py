@@ -91,6 +91,9 @@ class BaseTrainer(Trainer):
         self._resumed_step = -1
         if checkpoint is not None:
             check_same_run(checkpoint, self._run_arguments)
+            saved = Path(checkpoint, ARGUMENTS_FILE)
+            if saved.is_file():
+                self.use_choices_of(json.loads(saved.read_text(encoding="utf-8")))
             state = TrainerState.load_from_json(str(Path(checkpoint, STATE_FILE)))
             logger.info("Resuming from %s, step %d of %d.", checkpoint, state.global_step, state.max_steps)
             if Path(checkpoint).resolve().parent == Path(self.args.output_dir).resolve():
@@ -143,6 +146,13 @@ class BaseTrainer(Trainer):
     def replaced(self, place: Path) -> contextlib.AbstractContextManager[Path]:
         """A context that yields a folder to write to; at its end, these files atomically replace those in ``place``."""
         return replaced_at_once(place)
+
+    def use_choices_of(self, saved_arguments: Mapping[str, Any]) -> None:
+        """Take over what the run that is resumed has chosen by itself, from its ``training_args.json``."""
+
+    def record_choice(self, name: str, value: Any) -> None:
+        """Save a value that the run has chosen by itself with its next checkpoints, in ``training_args.json``."""
+        self._run_arguments = {**self._run_arguments, name: value}
 
     def encoders_to_compile(self) -> list[nn.Module]:
         """The modules with layers that run in each training step."""

@@ -98,6 +98,12 @@ class RunningMeans:
         added = torch.stack([total, weight])
         self._sums[name] = self._sums[name] + added if name in self._sums else added
 
+    def copy(self) -> RunningMeans:
+        """Copy the sums, which are not changed in place."""
+        copied = RunningMeans()
+        copied._sums = dict(self._sums)
+        return copied
+
     def means(self) -> dict[str, float]:
         """The means over all processes, without those of weight 0. Every process must call it."""
         if not self._sums:

@@ -129,10 +129,8 @@ def run_options(run: BaseRun, size: Size, max_length: int) -> Options:
         "logging_steps": max(1, steps // 20),
     }
     parts = parts_of_batch(run, size, max_length)
-    if own.get("objective") == "mlm":
+    if own.get("objective") == "mlm":  # the other objectives halve a batch that does not fit by themselves
         own |= {"per_device_train_batch_size": run.batch // parts, "gradient_accumulation_steps": parts}
-    elif parts > 1:
-        own |= {"forward_chunk_size": run.batch // parts}
     return own
 
 

@@ -130,6 +130,14 @@ def too_little(make_trainer, limit_memory):
     return expected
 
 
+def test_a_step_that_does_not_fit_is_halved_until_it_does(make_trainer, too_little, caplog):
+    trainer = make_trainer(sizes=LARGE, per_device_train_batch_size=LARGE_BATCH, forward_chunk_size="auto", max_steps=2)
+    trainer.train()
+    assert trainer.chunk_size is not None and trainer.chunk_size < LARGE_BATCH
+    assert f"{trainer.chunk_size} per forward pass" in caplog.text
+    assert losses(trainer) == pytest.approx(too_little, rel=2e-2)
+
+
 @pytest.mark.usefixtures("too_little")
 def test_the_error_of_a_step_that_does_not_fit_names_what_helps(make_trainer):
     trainer = make_trainer(sizes=LARGE, per_device_train_batch_size=LARGE_BATCH, forward_chunk_size=None)

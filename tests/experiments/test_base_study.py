@@ -49,8 +49,7 @@ def test_each_method_reads_as_many_tokens_and_mlm_fits_into_memory():
             at_once = arguments.per_device_train_batch_size
             assert at_once * tokens_per_document(run, LENGTH) <= BASE.tokens_at_once
         else:
-            at_once = arguments.forward_chunk_size or rows
-            assert at_once * tokens_per_document(run, LENGTH) <= BASE.tokens_at_once
+            assert arguments.forward_chunk_size == "auto"
         if views == 3:
             assert data.views_kwargs["max_tokens"] == LENGTH - 2
 

@@ -1,6 +1,9 @@
 """Steps that do not fit into the memory of a GPU."""
 
+import json
+import logging
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -24,7 +27,7 @@ def _arguments(folder, objective="info_nce", **options):
 
 def test_a_chunk_that_does_not_fit_is_halved_until_it_no_longer_fills_the_gpu():
     short = _batch(36, 2, 256)
-    assert [smaller_chunk(short, size) for size in (36, 18, 9, 3, 2)] == [18, 9, 4, 1, 1]
+    assert [smaller_chunk(short, size) for size in (36, 18, 9, 3, 2, 1)] == [18, 9, 4, 1, 1, None]
     long = _batch(12, 2, 4096)
     assert smaller_chunk(long, 12) == 3
     assert 6 * 2 * 4096 > TOKENS_THAT_FILL_A_GPU >= 3 * 2 * 4096
@@ -73,9 +76,57 @@ def _out_of_memory_above(rows, module: nn.Module, args, kwargs) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
 
-def test_the_error_shows_the_numbers_of_the_run(make_trainer):
-    trainer = make_trainer(rows=5)
+def _losses(trainer):
+    return [row["loss"] for row in trainer.state.log_history if "loss" in row]
+
+
+def test_a_step_that_does_not_fit_is_repeated_in_chunks_of_half_the_size(make_trainer, caplog):
+    expected = make_trainer(forward_chunk_size=2, packing="on")
+    expected.train()
+    trainer = make_trainer(rows=3, packing="on")
+    with caplog.at_level(logging.WARNING, "docsplit_hf"):
+        trainer.train()
+    assert trainer.chunk_size == 2
+    assert "Step 1: 8 documents with 2 views" in caplog.text
+    assert "2 per forward pass" in caplog.text
+    assert _losses(trainer) == _losses(expected)  # with the same dropout, and nothing measured twice
+    for row, other in zip(trainer.state.log_history, expected.state.log_history, strict=True):
+        assert {name for name in row if row[name] != other[name]} <= {"train_runtime"} | {
+            name for name in row if name.endswith("_per_second")
+        }
+
+
+def test_a_resumed_run_uses_the_chunks_that_were_found(make_trainer):
+    whole = make_trainer(rows=3, packing="on", save_strategy="steps", save_steps=2)
+    whole.train()
+    checkpoint = Path(whole.args.output_dir, "checkpoint-2")
+    assert json.loads((checkpoint / "training_args.json").read_text())["forward_chunk_size"] == 2
+    resumed = make_trainer(folder="again", packing="on")
+    resumed.train(resume_from_checkpoint=str(checkpoint))
+    assert resumed.chunk_size == 2
+    assert _losses(resumed)[-2:] == _losses(whole)[-2:]
+
+
+def test_without_a_smaller_chunk_the_error_shows_the_numbers_of_the_run(make_trainer):
+    trainer = make_trainer(rows=5, forward_chunk_size=None)
     with pytest.raises(
         torch.OutOfMemoryError, match=r"8 documents with 2 views .* forward_chunk_size=4 .* max_length=32"
     ):
+        trainer.train()
+    trainer = make_trainer(rows=1)
+    with pytest.raises(torch.OutOfMemoryError, match="1 per forward pass.*Use activation_checkpointing=True"):
+        trainer.train()
+
+
+def test_gradients_of_an_accumulated_batch_are_not_lost(make_trainer):
+    trainer = make_trainer(gradient_accumulation_steps=2)
+    calls = []
+
+    def fail_later(module, args, kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    trainer.model.bert.embeddings.register_forward_pre_hook(fail_later, with_kwargs=True)
+    with pytest.raises(torch.OutOfMemoryError, match="forward_chunk_size=4"):
         trainer.train()

@@ -1,5 +1,6 @@
 """Session without a page: learning, correcting, the map, saving and loading."""
 
+import copy
 import shutil
 import zipfile
 
@@ -49,21 +50,22 @@ def with_examples(shared):
     return session
 
 
-@pytest.fixture
-def session(shared):
-    return with_examples(shared)
-
-
 @pytest.fixture(scope="module")
 def unchanged(shared):
     """A session for tests that change nothing in it."""
     return with_examples(shared)
 
 
+@pytest.fixture
+def session(unchanged):
+    """A session of the same texts, which are embedded and fitted once for all tests."""
+    return Session(copy.deepcopy(unchanged.pipe), PageLimits())
+
+
 @pytest.fixture(scope="module")
-def corrected(shared):
+def corrected(unchanged):
     """A session whose two wrong labels are corrected, for tests that change nothing in it."""
-    session = with_examples(shared)
+    session = Session(copy.deepcopy(unchanged.pipe), PageLimits())
     for finding in audit_findings(session)[1]:
         if finding.suggested:
             give_label(session, finding.text, finding.suggested)

@@ -37,6 +37,23 @@ def server():
         yield server
 
 
+@pytest.fixture(scope="module")
+def taught_of_module(untrained_of_module):
+    """A pipeline that was fitted with answers about 20 texts, and these texts."""
+    taught = copy.deepcopy(untrained_of_module)
+    texts = list(DOCUMENTS)
+    taught.add_examples(texts[:8], [DOCUMENTS[text] for text in texts[:8]])
+    taught.add_documents(texts[8:60])
+    with serve_teacher(DOCUMENTS, accuracy=1.0) as server:
+        taught.fit(show_progress=False, teacher=server.address, teacher_texts=20)
+    return taught, list(server.texts)
+
+
+@pytest.fixture
+def taught(taught_of_module):
+    return copy.deepcopy(taught_of_module)
+
+
 def test_a_teacher_is_asked_once_and_is_one_more_expert(pipe, server, caplog, tmp_path):
     report = pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
     assert len(server.texts) == len(set(server.texts)) == 20
@@ -76,14 +93,14 @@ def test_labels_and_a_teacher_without_any_example(untrained, server, caplog):
     assert len(server.texts) == 40
 
 
-def test_answers_about_texts_with_a_label_are_not_used(pipe, server):
-    pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
-    pipe.add_examples(server.texts, [DOCUMENTS[text] for text in server.texts])
+def test_answers_about_texts_with_a_label_are_not_used(taught):
+    pipe, asked = taught
+    pipe.add_examples(asked, [DOCUMENTS[text] for text in asked])
     assert "teacher" not in pipe.fit(show_progress=False).shares
 
 
-def test_answers_for_other_labels_are_left_out(pipe, server, caplog):
-    pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
+def test_answers_for_other_labels_are_left_out(taught, caplog):
+    pipe, _ = taught
     pipe.add_examples(["The lake is deep.", "A lake."], ["lake", "lake"])
     assert "teacher" not in pipe.fit(show_progress=False).shares
     assert "the labels are others now" in caplog.text
@@ -130,8 +147,8 @@ CHANGES = [
 ]
 
 
-def test_a_changed_setting_is_refused(pipe, server):
-    pipe.fit(show_progress=False, teacher=server.address, teacher_texts=20)
+def test_a_changed_setting_is_refused(taught):
+    pipe, _ = taught
     state = pipe.datastore.fitted
     for change in CHANGES:
         settings = json.loads(json.dumps(state.settings))

@@ -1,7 +1,9 @@
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docsplit_hf.arrays.duplicates import first_of_equals, number_texts
+from docsplit_hf import KNNDatastore
+from docsplit_hf.arrays.duplicates import equal_neighbors, first_of_equals, number_texts
 from docsplit_hf.arrays.row_table import make_rows
 from docsplit_hf.reading.characters import replace_lone_surrogates
 
@@ -31,3 +33,12 @@ def test_the_first_equal_example_is_found(examples):
     columns = [list(column) for column in zip(*examples, strict=True)] or [[], [], []]
     assert first_of_equals(*columns) == [examples.index(example) for example in examples]
     assert first_of_equals(*columns[:2], [[label] for label in columns[2]]) == first_of_equals(*columns)
+
+
+def test_texts_that_are_not_kept_are_equal_to_none():
+    keys = np.eye(4, dtype=np.float32)
+    datastore = KNNDatastore(keys, np.zeros(4, int), ["a"], [None, "b", "c", "c"])
+    queries = np.stack([keys[3], 2 * keys[1], 2 * keys[2]])
+    found = datastore.search(queries, 4)
+    marked = equal_neighbors(found, queries, [None, "b", "c"], None)
+    assert [set(rows[equal]) for rows, equal in zip(found.rows, marked, strict=True)] == [{3}, {1}, {2, 3}]

@@ -95,6 +95,14 @@ def test_shared_passages_do_not_change_the_order():
     np.testing.assert_allclose(again.distances, found.distances / 6 / (1 / np.arange(1, 7)).sum(), rtol=1e-4)
 
 
+def test_of_passages_that_tell_as_much_the_nearest_is_shown():
+    """Both passages of the query are nearer to the first document than to the other by the same distance."""
+    stored = [np.array([[1, 0, 0]], np.float32), np.array([[3**0.5, 0, 0]], np.float32)]
+    query = np.array([[0, 3**0.5, 0], [0, 0, 0]], np.float32)  # at 4 and 6, and at 1 and 3
+    found = search([query], stored, 2)
+    assert found.rows.tolist() == [[0, 1]] and found.query_passages[0, 0] == 1
+
+
 def test_the_distance_of_a_document_to_itself_is_zero():
     rng = np.random.default_rng(0)
     # Far from the origin, where distances by products tell nothing apart.

@@ -153,3 +153,12 @@ def test_searches_are_consistent_during_additions_and_removals(index, monkeypatc
             changes += 1
     for searcher in searchers:
         searcher.result()
+
+
+def test_rows_that_stay_in_the_index_are_counted_after_a_removal():
+    keys = np.random.default_rng(0).standard_normal((1200, 8)).astype(np.float32)
+    datastore = KNNDatastore(keys, np.zeros(1200, int), ["a"], index="IVF16,Flat")
+    datastore.remove(["0", "600", "1199"])
+    snapshot = datastore.snapshot
+    assert snapshot.indexed == len(snapshot.keys) == 1197  # none is searched outside the index
+    assert snapshot.index_rows.max() == 1196 and np.count_nonzero(snapshot.index_rows < 0) == 3

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf.classifier import active_learning as suggestions
-from docsplit_hf.classifier.active_learning import choose_documents
+from docsplit_hf.classifier.active_learning import choose_documents, margin_uncertainty
 
 
 def make_groups(sizes, seed=0):
@@ -32,6 +32,21 @@ def test_groups_with_examples_give_no_document():
     examples = vectors[groups == 0][:4]
     choices = choose_documents(vectors, np.ones(60), examples, 2)
     assert {int(groups[choice.row]) for choice in choices} == {1} and {choice.examples for choice in choices} == {0}
+
+
+def test_one_example_counts_for_three_quarters_of_a_group():
+    """Groups of 32 and of 10: with an example, the larger has a priority of 8."""
+    vectors, groups = make_groups([32, 10])
+    choices = choose_documents(vectors, np.ones(42), vectors[:1], 2)
+    assert groups[[choice.row for choice in choices]].tolist() == [1, 0]
+    assert [choice.examples for choice in choices] == [0, 1]
+
+
+def test_uncertainty_is_1_minus_the_margin():
+    probabilities = np.array([[0.7, 0.2, 0.1], [0.5, 0.5, 0.0]])
+    np.testing.assert_allclose(margin_uncertainty(probabilities, multi_label=False), [0.5, 1])
+    of_several = np.array([[0.99, 0.45, 0.01], [0.9, 0.8, 0.0]])
+    np.testing.assert_allclose(margin_uncertainty(of_several, multi_label=True), [0.9, 0.4])
 
 
 @given(documents=st.integers(1, 12), examples=st.integers(0, 8), seed=st.integers(0, 99), data=st.data())

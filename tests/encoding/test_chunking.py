@@ -189,6 +189,14 @@ def test_head_tail_reads_the_first_and_the_last_tokens(chunk_settings, tokenizer
     assert "1 of 1 texts are longer than 20 tokens" in caplog.text
 
 
+def test_head_tail_ends_with_the_last_token(chunk_settings, tokenizer, texts):
+    text = " ".join(texts[:3])
+    ids = ids_of(tokenizer, text)
+    (chunk,) = read_chunks([text], chunk_settings, "head_tail")
+    read = chunk.input_ids[1:-1].tolist()
+    assert read == ids[:4] + ids[-14:] and len(ids) > 40
+
+
 def test_invalid_options_are_refused(encoder, tokenizer):
     with pytest.raises(ValueError, match="'first', 'head_tail', .*, got 'split'"):
         encoder.encode(["a"], long_documents="split")
@@ -214,6 +222,7 @@ LENGTHS = st.lists(st.integers(1, 30), max_size=30)
     [
         ([3, 3, 3], [(0, 9)]),
         ([3, 3, 5], [(0, 6), (6, 11)]),
+        ([4, 6, 1], [(0, 10), (10, 11)]),
         ([2, 25, 3], [(0, 2), (2, 12), (12, 22), (22, 30)]),
         ([], [(0, 0)]),
     ],

@@ -29,6 +29,7 @@ def _states_and_gradients(model, *rows):
     return states.detach(), gradients
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packing", ["on", "off"])
 def test_compiled_layers_give_equal_states_and_gradients_for_any_shape(packing):
     torch.manual_seed(0)

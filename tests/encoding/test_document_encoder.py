@@ -279,16 +279,26 @@ def compiled_layers(model):
     return [module for module in model.modules() if module._compiled_call_impl is not None]
 
 
-# torch's compiler uses a deprecated part of torch.
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-def test_compiling_reaches_each_layer_and_leaves_no_trace_in_a_copy(tiny_config, tokenizer, tmp_path, texts):
+@pytest.fixture
+def plain_and_compiled(tiny_config, tokenizer, tmp_path):
     BertModel(tiny_config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    plain = DocumentEncoder.from_pretrained(str(tmp_path), device="cpu")
-    encoder = DocumentEncoder.from_pretrained(str(tmp_path), device="cpu", compile=True)
+    return [DocumentEncoder.from_pretrained(str(tmp_path), device="cpu", compile=compile) for compile in (False, True)]
+
+
+# torch's compiler uses a deprecated part of torch.
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+def test_compiling_reaches_each_layer_and_leaves_no_trace_in_a_copy(plain_and_compiled):
+    plain, encoder = plain_and_compiled
     assert compiled_layers(encoder.model) == list(encoder.model.encoder.layer)
     assert not compiled_layers(plain.model) and not compiled_layers(copy.deepcopy(encoder.model))
     assert encoder.fingerprint == plain.fingerprint
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+def test_compiled_layers_give_equal_embeddings(plain_and_compiled, texts):
+    plain, encoder = plain_and_compiled
     compile_layers(encoder.model, backend="aot_eager")  # without a minute of inductor's C++ compiler
     for options in ({}, {"max_tokens_per_batch": 99}):
         expected = plain.encode(texts, show_progress=False, **options)

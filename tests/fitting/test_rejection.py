@@ -170,6 +170,13 @@ def test_counts_follow_from_the_proportions():
     np.testing.assert_array_equal(importance_weights(targets, np.zeros((0, 2))), np.ones((1, 4)))
 
 
+def test_the_mean_weight_is_1_in_each_draw_where_a_label_has_no_held_out_text():
+    targets = np.array([[True, False, False]] * 3 + [[False, True, False]])
+    found = importance_weights(targets, np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]))
+    np.testing.assert_allclose(found.mean(1), 1)
+    np.testing.assert_allclose(found[:, 3] / found[:, 0], [1.5, 3])
+
+
 @pytest.mark.parametrize("count, share", [(50, 0.9), (30, 0.0), (40, 1.0), (7, 0.5)])
 def test_the_interval_with_equal_counts_is_clopper_pearsons(count, share):
     right = np.arange(count) < share * count

@@ -10,6 +10,11 @@ def splits():
     return load_package_documentation(("accelerate", "datasets"), test_size=30)
 
 
+@pytest.fixture(scope="module")
+def small():
+    return load_package_documentation(("dateutil",), test_size=9)
+
+
 def test_long_texts_labeled_by_package_without_repeats(splits):
     rows = [row for split in splits.values() for row in split]
     texts = [row["text"] for row in rows]
@@ -20,21 +25,19 @@ def test_long_texts_labeled_by_package_without_repeats(splits):
     assert {row["label"] for row in splits["test"]} == {0, 1}
 
 
-def test_the_split_is_seeded(splits):
-    again = load_package_documentation(("accelerate", "datasets"), test_size=30)
-    other = load_package_documentation(("accelerate", "datasets"), test_size=30, seed=1)
-    assert again["test"]["name"][:] == splits["test"]["name"][:] != other["test"]["name"][:]
+def test_the_split_is_seeded(small):
+    again, other = (load_package_documentation(("dateutil",), test_size=9, seed=seed) for seed in (0, 1))
+    assert again["test"]["name"][:] == small["test"]["name"][:] != other["test"]["name"][:]
 
 
-def test_no_test_set_is_possible_and_a_too_large_one_is_refused(splits):
-    whole = load_package_documentation(("accelerate", "datasets"), test_size=0)
-    assert list(whole) == ["train"] and len(whole["train"]) == sum(map(len, splits.values()))
+def test_no_test_set_is_possible_and_a_too_large_one_is_refused(small):
+    whole = load_package_documentation(("dateutil",), test_size=0)
+    assert list(whole) == ["train"] and len(whole["train"]) == sum(map(len, small.values())) > 20
     with pytest.raises(ValueError, match="documents, too few to hold out 100000: lower test_size"):
-        load_package_documentation(("accelerate", "datasets"), test_size=100_000)
+        load_package_documentation(("dateutil",), test_size=100_000)
 
 
 def test_packages_are_given_by_import_name():
-    assert len(load_package_documentation(("dateutil",), test_size=0)["train"]) > 20
     with pytest.raises(ModuleNotFoundError, match="'python-dateutil' is not installed"):
         load_package_documentation(("python-dateutil",))
 

@@ -11,7 +11,14 @@ from safetensors.numpy import load_file
 from docsplit_hf import KNNDatastore
 from docsplit_hf.reading.files.places import Place
 from docsplit_hf.reading.origins import Origin
-from docsplit_hf.storage.shards import ShardWriter, begin_corpus, count_documents, is_finished
+from docsplit_hf.storage.shards import (
+    ShardsError,
+    ShardWriter,
+    begin_corpus,
+    count_documents,
+    is_finished,
+    read_shards,
+)
 
 SHARED = {
     "tasks": 3, "dimension": 2, "dtype": "float16", "encoder": {"name": "a", "fingerprint": "1"}, "source": None,
@@ -86,3 +93,19 @@ def test_shards_keep_the_files_of_documents_for_a_datastore(tmp_path):
     assert datastore.search([[1, 0]], k=1).example(0, 0)["file"] == "a.pdf"
     datastore.save_pretrained(tmp_path / "saved")
     assert KNNDatastore.from_pretrained(tmp_path / "saved").origins == origins
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"rows": 4}, "there are 3 passages of 4 rows"),
+    ({"rows": -1}, "there are 3 passages of -1 rows"),
+    ({"passages": "3"}, "passages is '3', not int"),
+    ({"sha256": {"a": "b"}}, r"files are \['a'\]"),
+])  # fmt: skip
+def test_a_manifest_that_contradicts_itself_is_refused(tmp_path, change, message):
+    begin_corpus(tmp_path, SHARED | {"tasks": 1})
+    write(tmp_path, task=0)
+    assert [(shard.rows, shard.passages) for shard in read_shards(tmp_path).shards] == [(3, 3)]
+    path = tmp_path / "00000.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ShardsError, match=f"00000.json: {message}"):
+        read_shards(tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -77,6 +78,7 @@ def is_possible(value: Any, kind: Any) -> bool:
     return type(value) in (int, float) if kind is float else type(value) is kind
 
 
+@cache  # the names in annotations are looked up anew in each call, and a check asks for them a hundred times
 def types_of(record: type) -> dict[str, Any]:
     """Type of each field of a record, with its annotations."""
     return get_type_hints(record, include_extras=True)

@@ -40,6 +40,7 @@ def test_help_imports_neither_torch_nor_transformers(command):
     assert "docsplit_hf" in imported and not {"torch", "transformers", "numpy"} & imported
 
 
+@pytest.mark.slow
 def test_classify_opens_a_classifier_that_was_not_exported(tmp_path):
     pipe = pipeline("docsplit-knn", device="cpu")
     pipe.add_examples(["Rivers feed the valley.", "The bank lends money."], ["nature", "money"])

@@ -1,5 +1,6 @@
 """Documents on the page: read, added, classified, with pages and failures, by functions of a session."""
 
+import copy
 import csv
 from pathlib import Path
 
@@ -36,15 +37,21 @@ def files(tmp_path_factory):
     return paths
 
 
-@pytest.fixture
-def session(shared, files):
+@pytest.fixture(scope="module")
+def pipe(shared, files):
+    """The pipeline of a session with documents, which are read, embedded and fitted once for all tests."""
     session = Session(shared.new_pipeline(), PageLimits())
     for label in ("music", "cooking"):
         given = read_documents(given_files(files[label][:7] + files["bad"]), session.limits)
         message = add_files(session, given, f" {label} ")
         assert message == "Added 7 texts with 1 label and 0 without. 1 file could not be read: see the list."
         assert given.failed_rows[0][0] == "bad.pdf" and given.failed_rows[0][1].startswith("damaged")
-    return session
+    return session.pipe
+
+
+@pytest.fixture
+def session(pipe):
+    return Session(copy.deepcopy(pipe), PageLimits())
 
 
 def test_documents_are_classified_with_their_pages(session, files):

@@ -59,6 +59,7 @@ def write(path, rows):
     return path
 
 
+@pytest.mark.slow
 def test_a_new_user_goes_from_the_empty_page_to_a_saved_classifier(open_page, tmp_path):
     page = open_page()
     other = open_page()

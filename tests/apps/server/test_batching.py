@@ -1,13 +1,14 @@
 """Slices of requests, and rows of what was read together."""
 
 import asyncio
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from docsplit_hf.apps.server.batching import Batcher, predictions_at
-from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
-from docsplit_hf.apps.server.settings import ServerSettings
+from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, Waiting, sliced
+from docsplit_hf.apps.server.settings import ServerLimits, ServerSettings
 from docsplit_hf.apps.server.states import PipelineState
 from docsplit_hf.arrays.passages import Passages, Predictions
 from docsplit_hf.classifier.call_options import checked_options
@@ -33,6 +34,31 @@ def test_slices_have_all_texts_in_order(lengths, sizes):
     assert [len(part.texts) for part in slices] == sizes
     assert [text for part in slices for text in part.texts] == texts
     assert len(sliced(texts, [None] * len(texts), is_whole=True)) == 1
+
+
+def test_short_and_long_jobs_take_turns():
+    waiting = Waiting()
+    jobs = [SimpleNamespace(is_long=is_long, number=number) for number, is_long in enumerate([True] * 3 + [False] * 2)]
+    for job in jobs:
+        waiting.add(job)
+    taken = [waiting.next_queue().popleft().number for _ in jobs]
+    assert taken == [0, 3, 1, 4, 2] and not waiting.next_queue()
+
+
+def test_one_request_is_taken_however_long_it_is_and_no_second_one(loaded):
+    batcher = Batcher(ServerSettings(limits=ServerLimits(waiting_tokens=10)))
+    state = PipelineState(loaded, "version", "float32", ())
+    texts = [make_text(number, sentences=20) for number in range(3)]
+
+    async def ask():
+        with batcher._tokenizing:  # nothing is read meanwhile
+            reads = [asyncio.ensure_future(batcher.read(state, [text], [None], {})) for text in texts]
+            await asyncio.sleep(0)  # each begins
+        return await asyncio.gather(*reads, return_exceptions=True)
+
+    found = run_elsewhere(ask())
+    batcher.stop()
+    assert [getattr(one, "code", "answered") for one in found] == ["answered", "overloaded", "overloaded"]
 
 
 def test_rows_of_passages():

@@ -3,7 +3,6 @@
 from functools import partial
 
 import numpy as np
-import pytest
 from transformers import BertModel, pipeline
 
 from docsplit_hf.classifier.answering import ATTEMPTS, read_consistently
@@ -13,16 +12,11 @@ from docsplit_hf.fitting.rejection import RejectionLimits
 from ...classifier.conftest import labels_of
 from .conftest import NAMES
 
-UNKNOWN = 5  # documents that are added after the fit
-
-
-@pytest.fixture(params=[0, UNKNOWN, 60], ids=["all known", "some unknown", "many unknown"])
-def unknown(request):
-    return request.param
+UNKNOWN = (0, 5, 60)  # documents that are added after the fit: none, some, many
 
 
 def test_fitted_answers_are_those_of_a_local_store_and_fetch_no_other_rows(
-    folder, make_tiny_config, tokenizer, texts, unknown, monkeypatch
+    folder, make_tiny_config, tokenizer, texts, monkeypatch
 ):
     make_pipeline = partial(
         pipeline,
@@ -49,11 +43,14 @@ def test_fitted_answers_are_those_of_a_local_store_and_fetch_no_other_rows(
     for datastore in (local.datastore, other):
         datastore.add(key, ["gravel"], ["gravel of a river"], ids=["new"])
         datastore.remove_documents(["document 1"])
-        if unknown:
-            keys = local.datastore.keys[np.arange(unknown) % 20] + np.float32(0.01)
-            added = [f"later text {i}" for i in range(unknown)]
-            datastore.add_documents(keys, added, ids=added)
-    assert answers(remote, queries) == answers(local, queries)
+    for before, unknown in zip((0, *UNKNOWN), UNKNOWN, strict=False):
+        numbers = np.arange(before, unknown)
+        if len(numbers):
+            keys = local.datastore.keys[numbers % 20] + np.float32(0.01)
+            added = [f"later text {i}" for i in numbers]
+            for datastore in (local.datastore, other):
+                datastore.add_documents(keys, added, ids=added)
+        assert answers(remote, queries) == answers(local, queries), f"{unknown} unknown documents"
     assert remote(texts[0], top_k=None)[-1].keys() == {"label", "score"}
     assert {answer["label"] for answer in remote(texts[0], top_k=None)} == {"river", "engine", "gravel"}
 

@@ -1,5 +1,6 @@
 """Nothing of a removed text is left in a classifier's folder, in any byte."""
 
+import copy
 import json
 
 import pyarrow.parquet as pq
@@ -30,21 +31,31 @@ def traces(folder):
     return found
 
 
-@pytest.fixture
-def pipe(tmp_path):
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return write_docx(tmp_path_factory.mktemp("files") / "frandelbrook.docx", [f"{TEXT} Again."])
+
+
+@pytest.fixture(scope="module")
+def pipe_of_module(file):
     """A classifier with the words in two examples, of a text and of a file, and in two documents."""
     texts = load_example_texts()
     labeled = texts[texts["label"].notna()][::2]
     pipe = pipeline("docsplit-knn", device="cpu")
     pipe.add_examples(labeled["text"].tolist(), labeled["label"].tolist())
     pipe.add_examples([TEXT], ["sport"], ids=["secret"])
-    pipe.add_examples([write_docx(tmp_path / "frandelbrook.docx", [f"{TEXT} Again."])], ["sport"])
+    pipe.add_examples([file], ["sport"])
     pipe.add_documents([f"{TEXT} One.", f"{TEXT} Two."], ids=["d-one", "d-two"])
     pipe.fit(show_progress=False)
     return pipe
 
 
-def test_removed_texts_are_nowhere_after_the_next_save(pipe, tmp_path):
+@pytest.fixture
+def pipe(pipe_of_module):
+    return copy.deepcopy(pipe_of_module)
+
+
+def test_removed_texts_are_nowhere_after_the_next_save(pipe, file, tmp_path):
     folder = tmp_path / "model"
     pipe.save_pretrained(folder)
     assert {name.partition("-")[0] for name in traces(folder)} == {"rows", "document_rows", "vocabulary"}
@@ -52,7 +63,7 @@ def test_removed_texts_are_nowhere_after_the_next_save(pipe, tmp_path):
     cached = set(row_folder().glob("*.arrow"))
     with_words = [path for path in cached if any(word.encode() in path.read_bytes().lower() for word in WORDS)]
     assert with_words
-    pipe.remove_examples(["secret"], files=[tmp_path / "frandelbrook.docx"])
+    pipe.remove_examples(["secret"], files=[file])
     pipe.remove_documents(["d-one"], texts=[f"{TEXT} Two."])
     pipe.save_pretrained(folder)
     assert traces(folder) == [] and not any(path.exists() for path in with_words)
@@ -67,7 +78,7 @@ def test_removed_texts_are_nowhere_after_the_next_save(pipe, tmp_path):
         pipe.remove_examples(files="x")
 
 
-def test_the_log_of_edits_forgets_what_is_removed(pipe, tmp_path):
+def test_the_log_of_edits_forgets_what_is_removed(pipe, file, tmp_path):
     folder = tmp_path / "model"
     pipe.save_pretrained(folder)
     log = EditLog(folder, "1")
@@ -76,7 +87,7 @@ def test_the_log_of_edits_forgets_what_is_removed(pipe, tmp_path):
     request = EditRequest("me", "key", "digest")
     log.begin(request, "1", EditContent("examples", added=(secret, kept)), {"ids": ["secret", "0"]})
     size = (folder / EDIT_LOG).stat().st_size
-    pipe.remove_examples(["secret"], files=[tmp_path / "frandelbrook.docx"])
+    pipe.remove_examples(["secret"], files=[file])
     pipe.remove_documents(["d-one", "d-two"])
     pipe.save_pretrained(folder)
     assert traces(folder) == [] and (folder / EDIT_LOG).stat().st_size == size

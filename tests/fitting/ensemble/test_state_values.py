@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ CORRUPTIONS = {
     "of another shape": lambda array: array[:-1],
     "empty": lambda array: array[:0],
 }
+FROM_A_FOLDER = "one NaN"  # the others are shown to the checks without a file, which are the same
 VALUES = -1, -0.5, 0, 0.0, 1e300, 2**70, True, None, "x", [], {}, [-1.0], [1e300], {"x": -1}, {"x": "y"}, [None]
 
 
@@ -69,11 +71,29 @@ def signed(folder, change_settings=None, change_arrays=None):
 
 
 def check_opening(folder, name):
-    """Open the folder and score texts: either an error names the corrupted value, or all answers are probabilities."""
+    """Open the folder and score texts, as ``check_scoring`` does."""
+    return check_scoring(lambda: KNNDatastore.from_pretrained(folder), name)
+
+
+def check_state(store, name, settings, arrays):
+    """Score texts by another fitted state, as ``check_scoring`` does."""
+    before = store.fitted
+
+    def changed_store():
+        store.fitted = replace(before, settings=settings, arrays=arrays)
+        return store
+
+    is_refused = check_scoring(changed_store, name)
+    store.fitted = before
+    return is_refused
+
+
+def check_scoring(open_store, name):
+    """Score texts: either an error names the corrupted value, or all answers are probabilities."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # NumPy warns of a number that was not checked
         try:
-            store = KNNDatastore.from_pretrained(folder)
+            store = open_store()
             answers = score(store)
         except ValueError as error:
             # Where sizes contradict each other, the other one may be named.
@@ -109,18 +129,21 @@ def restored(folder):
 def test_each_corrupted_array_is_refused_by_its_name_or_harmless(corruption, folder, restored):
     refused = []
     manifest = (folder / "datastore" / "manifest.json").read_bytes()
-    names = load_file(folder / "datastore" / json.loads(manifest)["files"]["fitted"]["name"]).keys()
+    store = KNNDatastore.from_pretrained(folder)
+    names = store.fitted.arrays.keys()
     for name in names:
-        (folder / "datastore" / "manifest.json").write_bytes(manifest)
-
-        def change(arrays, name=name):
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of casts
-                changed = CORRUPTIONS[corruption](arrays[name].astype(np.float32))
-                arrays[name] = changed if arrays[name].dtype.kind == "f" else changed.astype(arrays[name].dtype)
-
-        signed(folder, change_arrays=change)
-        if check_opening(folder, name):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of casts
+            array = store.fitted.arrays[name]
+            changed = CORRUPTIONS[corruption](array.astype(np.float32))
+            changed = changed if array.dtype.kind == "f" else changed.astype(array.dtype)
+        if corruption == FROM_A_FOLDER:
+            (folder / "datastore" / "manifest.json").write_bytes(manifest)
+            signed(folder, change_arrays=lambda arrays, name=name, changed=changed: arrays.update({name: changed}))
+            is_refused = check_opening(folder, name)
+        else:
+            is_refused = check_state(store, name, store.fitted.settings, store.fitted.arrays | {name: changed})
+        if is_refused:
             refused.append(name)
     assert refused, "nothing was refused: is anything checked?"
     if corruption in ("one NaN", "one infinite", "one huge", "huge", "of another type", "of another shape"):
@@ -129,7 +152,8 @@ def test_each_corrupted_array_is_refused_by_its_name_or_harmless(corruption, fol
 
 def test_each_corrupted_setting_is_refused_by_its_name_or_harmless(folder, restored):
     manifest = (folder / "datastore" / "manifest.json").read_bytes()
-    settings = json.loads(manifest)["fitted"]
+    store = KNNDatastore.from_pretrained(folder)
+    settings = store.fitted.settings
     refused = 0
     for name, value in settings.items():
         changes = [*VALUES]
@@ -138,12 +162,12 @@ def test_each_corrupted_setting_is_refused_by_its_name_or_harmless(folder, resto
         if isinstance(value, list) and value:
             changes += [[one, *value[1:]] for one in (-1.0, 1e300, 2**70, None, [], {})]
             changes.append([*value, value[0]])
+        changes = [wrong for wrong in changes if wrong != value or type(wrong) is not type(value)]
         for wrong in changes:
-            if wrong == value and type(wrong) is type(value):
-                continue
-            (folder / "datastore" / "manifest.json").write_bytes(manifest)
-            signed(folder, lambda fitted, name=name, wrong=wrong: fitted.update({name: copy.deepcopy(wrong)}))
-            refused += check_opening(folder, name)
+            refused += check_state(store, name, settings | {name: copy.deepcopy(wrong)}, store.fitted.arrays)
+        (folder / "datastore" / "manifest.json").write_bytes(manifest)
+        signed(folder, lambda fitted, name=name, wrong=changes[-1]: fitted.update({name: wrong}))
+        check_opening(folder, name)
     assert refused > 200
 
 

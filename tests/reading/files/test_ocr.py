@@ -60,6 +60,7 @@ def is_missing(engine):
     return not pytest.importorskip(engine, reason="The extra ocr is not installed.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", OCR_ENGINES)
 def test_scanned_pages_are_recognized_and_keep_their_numbers(scan, engine):
     if is_missing(engine):

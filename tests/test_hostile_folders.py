@@ -462,7 +462,7 @@ def test_edits_are_not_logged_in_a_file_elsewhere(kind, tmp_path):
     KINDS[kind](folder / "edits.jsonl", tmp_path / "victim" / "precious.txt")
     before = seen(tmp_path)
     with pytest.raises(ValueError, match="is not a plain file"):
-        EditLog(folder)
+        EditLog(folder, version="")
     assert seen(tmp_path) == before
 
 

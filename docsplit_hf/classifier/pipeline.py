@@ -378,9 +378,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         without one. ``neighbors``: nearest examples and documents. ``words``: naive Bayes. ``topics``: similarity to
         the centroid of each label's texts. ``vocabulary``: a linear probe of the words of the examples. ``names``:
         similarity to the names of the labels. ``style``: a linear probe of lengths, punctuation, capitals and layout,
-        if a text has one label. Labels of examples are propagated to documents, for neighbors, words and topics to
-        learn from. The weights are chosen by folds of the examples, and stored with them. It takes seconds for some
-        thousand documents, as none is embedded again.
+        if a text has one label. Labels of examples are propagated to documents, for neighbors, words and topics.
+        The weights are chosen by folds of the examples, and stored with them. No text is embedded again.
 
         Args:
             texts: Held-out texts to choose the weights on, instead of folds of the examples; required for a trained
@@ -392,10 +391,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 sampled evenly per label, the proportions are estimated from the examples and documents. Otherwise,
                 those of the examples are used. With held-out ``texts``, the proportions of these are used.
                 ``"uniform"``: all labels are equally frequent. A dictionary: a number for each label by name.
-            teacher: Answers of a decision model, or of another program, about documents without labels: for the id of a
-                document its label, or the probability of each label. They are one more expert, ``teacher``, a linear
-                probe that is weighed like the others; later texts are classified without it. ``suggest`` chooses
-                documents to ask about. None: the answers of an earlier fit are used. False: they are dropped.
+            teacher: What another model says of documents (``suggest`` chooses some): the label of each id, or the
+                probability of each label. None: what an earlier fit was told is used. False: it is dropped.
             hierarchy: The tree of the labels, for ``reject`` to answer with a parent where a label is too uncertain.
                 None: that of the earlier fit; without one, labels named like ``"law > contracts > lease"`` are a tree,
                 and others are not. A string: another separator, such as ``"/"``. A dictionary: the parent of each

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm.auto import tqdm
 
@@ -31,6 +31,12 @@ from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows,
 from .sorted_files import MANIFEST, REPORTS, SortedFile, check_not_inside
 from .sorted_folder import Sorted, SortedFolder, sort_files
 from .sorting_plan import page_of, reason_of
+
+if TYPE_CHECKING:
+    from .exported_classifier import Classifier
+    from .pipeline import KNNClassifierPipeline
+
+    FileClassifier = KNNClassifierPipeline | Classifier
 
 logger = logging.getLogger(__name__)
 
@@ -75,21 +81,6 @@ class PredictionFiles:
     def partial(self) -> Path:
         """File for the answers so far."""
         return self.target.with_name(f"{self.target.name}.partial")
-
-
-class FileClassifier(Protocol):
-    """What answers the texts of a file: ``KNNClassifierPipeline``, or ``Classifier``."""
-
-    datastore: Any  # Store | FixedStore | None
-
-    def __call__(self, inputs: Any, **options: Any) -> Any:
-        """Answer texts or files."""
-
-    def default_options(self) -> CallOptions:
-        """The options of a call without options that change answers."""
-
-    def encoder_sha256(self) -> str:
-        """The SHA-256 of everything that embeddings depend on."""
 
 
 class Outcome(NamedTuple):

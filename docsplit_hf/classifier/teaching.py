@@ -12,7 +12,8 @@ from ..arrays.row_table import take_passages
 from ..arrays.snapshot import Snapshot
 from ..fitting.ensemble.corpus import texts_in
 from ..fitting.ensemble.scoring import PreparedExperts, score_texts
-from ..fitting.ensemble.teacher_expert import TeacherAnswers, agreement_above_chance, digest_of
+from ..fitting.ensemble.teacher_expert import TeacherAnswers, digest_of
+from ..fitting.ensemble.teacher_probe import agreement_above_chance
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...classifier.exported_classifier import open_exported
-from ...classifier.predict_file import FileClassifier, Outcome, PredictionFiles, check_files, classify_file
+from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
 from ...classifier.sorted_files import ANSWERS
 from ...classifier.sorted_folder import Sorted
 from ...fitting.rejection import RejectionLimits
@@ -32,6 +32,7 @@ from .shared_options import DATASET_HELP, OUTPUT_DIR, READING_OPTIONS, refuse_pr
 from .sorting_plan import show_plan
 
 if TYPE_CHECKING:
+    from ...classifier.exported_classifier import Classifier
     from ...classifier.pipeline import KNNClassifierPipeline
 
 MAIN_OPTIONS = (
@@ -199,7 +200,7 @@ def open_classifier(classifier: str, use_cpu: bool) -> KNNClassifierPipeline:
     return pipe
 
 
-def open_to_answer(arguments: PredictionArguments, answers: AnswerArguments) -> FileClassifier:
+def open_to_answer(arguments: PredictionArguments, answers: AnswerArguments) -> KNNClassifierPipeline | Classifier:
     """Open the exported model of a classifier, if it has one and the options allow it; otherwise the classifier."""
     name = arguments.classifier
     if not answers.bf16 and Path(name).is_dir():

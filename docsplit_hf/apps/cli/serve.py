@@ -42,8 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="docsplit serve",
-        description="Serve classifiers to other programs by HTTP: /v1/classify, /v1/systemone, /v1/decisions, "
-        "/v1/embeddings, /docs.",
+        description="Serve classifiers to other programs by HTTP: /v1/classify, /v1/systemone, /v1/decisions, /docs.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(

@@ -7,20 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...classifier.sorting_plan import SHOWN_WORDS, reason_of
 from ...reading.files.failures import FailedFile
 from ...reading.files.finding import is_hidden
 from ...reading.files.ocr import installed_engine
 from ...reading.files.options import MEGABYTE, FileOptions
 from ...reading.files.places import FileText
 from ...reading.files.reader import read_files
-from ...reading.origins import describe_place
 from .changes import add_texts
-from .document_links import LINKS
 from .given_files import GivenFile, below_common_folder, folder_labels
-from .sessions import PageLimits, PlannedText, Session, ShownPassage, counted
+from .sessions import PageLimits, Session, counted
 from .uploads import Classified, LabeledTexts, shortened
-from .views import highlight_passage
+from .views import planned_texts
 
 ANSWER_COLUMNS = ("file", "label", "score", "page", "reason", "destination")
 FAILED_HEADERS = ["File", "Why it was not read", "What to do"]
@@ -107,41 +104,17 @@ def classify_documents(session: Session, given: Documents, error_rate: float | N
     from ...classifier.row_files import write_rows
 
     session.check_labeled()
-    has_experts = session.fitted is not None
-    answers = session.pipe(given.texts, show_progress=True, explain=has_experts, reject=error_rate)
-    rows: list[dict[str, Any]] = []
-    planned: list[PlannedText] = []
-    for path, document, answer in zip(given.files, given.texts, answers, strict=True):
-        page = describe_place(answer)
-        rows.append({**answer, "page": page})
-        explanation = answer.get("explanation", {})
-        words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
-        passage = highlight_passage(document["text"], words, explanation.get("passage"))
-        caption = f"{answer['file']}, {page}" if page else answer["file"]
-        first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
-        link = LINKS.link(path, first_page)
-        planned.append(
-            PlannedText(
-                name=answer["file"],
-                given=document,
-                label=answer["label"],
-                score=answer["score"],
-                page=page,
-                reason=reason_of(answer) or "",
-                passage=ShownPassage(caption, passage, link, first_page),
-                file=path,
-            )
-        )
-    for failed in given.failed:
-        rows.append({"file": failed.file, "reason": _reason(failed)})
+    names = [text["file"] for text in given.texts]
+    planned = planned_texts(session, given.texts, names, given.files, error_rate)
+    rows: list[dict[str, Any]] = [
+        {"file": one.name, "label": one.label, "score": one.score, "page": one.page, "reason": one.reason}
+        for one in planned
+    ]
+    rows += [{"file": failed.file, "reason": _reason(failed)} for failed in given.failed]
     target = session.folder / "classified.csv"
     write_rows(target, lambda: rows, ANSWER_COLUMNS, safe_csv=True)
-    unsure = sum(answer["label"] is None for answer in answers)
-    summary = f"Classified {counted(len(answers) - unsure, 'document')}."
+    unsure = sum(one.label is None for one in planned)
+    summary = f"Classified {counted(len(planned) - unsure, 'document')}."
     if unsure:
         summary += f" {counted(unsure, 'document')} not sure enough, or without content, got no label."
-    return Classified(
-        path=target,
-        planned=planned,
-        summary=f"{summary}{given.failed_summary()}",
-    )
+    return Classified(target, planned, f"{summary}{given.failed_summary()}")

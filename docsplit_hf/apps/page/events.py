@@ -175,11 +175,10 @@ class Events:
         name: str,
         given: list[str] | None,
         encoding: Key = None,
-        separator: Key = None,
         text: Key = None,
         label: Key = None,
     ) -> Values:
-        """Show how a table is read (encoding, separator, columns, as given or guessed) and its first rows.
+        """Show how a table is read (encoding and columns, as given or guessed) and its first rows.
 
         ``name`` is "file" for files to add, and "new" for files to classify, which have no labels. Documents have none
         of these choices, but OCR.
@@ -193,18 +192,14 @@ class Events:
         if has_label:
             shown["docs_label"] = gr.Textbox(visible=is_documents)
         if file is None:
-            return shown | {f"{name}_{part}": hidden for part in ("encoding", "separator", *choices)}
+            return shown | {f"{name}_{part}": hidden for part in ("encoding", *choices)}
         used_encoding = encoding or uploads.encoding_of(file)
-        used_separator = separator or uploads.separator_of(file, used_encoding)
         values = shown | {
             f"{name}_encoding": gr.Dropdown(uploads.ENCODINGS, value=used_encoding, visible=True),
-            f"{name}_separator": gr.Dropdown(
-                list(uploads.SEPARATORS), value=used_separator, visible=used_separator is not None
-            ),
         }
         try:
-            rows = uploads.rows_of(file, self.limits, uploads.TableOptions(used_encoding, used_separator))
-        except ValueError as error:  # another encoding or separator may work
+            rows = uploads.rows_of(file, self.limits, used_encoding)
+        except ValueError as error:  # another encoding may work
             gr.Warning(as_text(str(error)), title="Not done")
             return values | {f"{name}_{part}": hidden for part in choices}
         columns = columns_of(rows)
@@ -233,7 +228,6 @@ class Events:
         text: Key,
         label: Key,
         encoding: Key,
-        separator: Key,
         documents_label: str = "",
         with_ocr: bool = False,
     ) -> Values:
@@ -246,14 +240,14 @@ class Events:
                 gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
                 return shown
             return self.change(key, add_files, given, documents_label or "") | shown | {"file": None, "docs_label": ""}
-        options = uploads.TableOptions(encoding, separator)
+        encoding = encoding or uploads.UNICODE
         if text is None:
-            uploads.rows_of(table, self.limits, options)  # raises if the file itself is the cause
+            uploads.rows_of(table, self.limits, encoding)  # raises if the file itself is the cause
             raise ValueError("Choose the column of texts.")
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
         label_column = None if label == NO_LABELS else label
-        rows = uploads.texts_of_file(table, text, label_column, self.limits, options)
+        rows = uploads.texts_of_file(table, text, label_column, self.limits, encoding)
         return self.change(key, add_texts, rows) | {"file": None}
 
     def open_planned(self, key: Key, clicked: gr.EventData) -> Values:
@@ -404,7 +398,6 @@ class Events:
         percent: int,
         text: str,
         encoding: Key = uploads.UNICODE,
-        separator: Key = None,
         with_ocr: bool = False,
     ) -> Values:
         """Classify a table or documents, offer the answers for download, and list what cannot be read."""
@@ -416,8 +409,7 @@ class Events:
                 learn(session)
             error_rate = views.error_rate_of(session, percent) if sure_only else None
             if given is None:
-                options = uploads.TableOptions(encoding, separator)
-                found = uploads.classify_upload(session, table, text, error_rate, options)
+                found = uploads.classify_upload(session, table, text, error_rate, encoding or uploads.UNICODE)
             else:
                 found = classify_documents(session, given, error_rate)
             session.planned = planned.with_earlier_checks(found.planned, session.planned)

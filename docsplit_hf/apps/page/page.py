@@ -18,7 +18,7 @@ from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
 from .planned import check_answer, confirm_answer
 from .progress import follow_totals
 from .sessions import LABEL_CHARACTERS, PageLimits, SharedModel
-from .uploads import ENCODINGS, ENDINGS, SEPARATORS
+from .uploads import ENCODINGS, ENDINGS
 from .views import SHOWN_NEIGHBORS, WORD
 
 # Fonts of the visitor's system, so that none is downloaded; blues on which white text is legible.
@@ -52,7 +52,6 @@ TQDM = gr.Progress(track_tqdm=True)  # shows the progress bars of tqdm on the pa
 BROWSER_UPDATE = "() => ({__type__: 'update', %s})"  # changes a component without a request to the server
 FILE_CHOICES = {
     "encoding": "Encoding",
-    "separator": "Separator",
     "text": "Column of texts",
     "label": "Column of labels",
 }
@@ -266,7 +265,7 @@ def _files(parts: Parts, name: str, limits: PageLimits) -> None:
         f"HTML, mail, ... At most {limits.rows:,} rows or documents, {limits.megabytes} MB each.",
         elem_classes="lead",
     )
-    choices = {"encoding": ENCODINGS, "separator": list(SEPARATORS), "text": [], "label": []}
+    choices = {"encoding": ENCODINGS, "text": [], "label": []}
     with gr.Row():
         for choice, title in FILE_CHOICES.items():
             if name == "file" or choice != "label":
@@ -400,10 +399,9 @@ class _Connector:
         event = partial(self.events.choose_columns, name)
         parts[f"{name}_folder"].upload(None, parts[f"{name}_folder"], parts[name], js="(files) => [files]")
         self.on(parts[name].change, event, [name])
-        # With another encoding or separator the file may have other columns: these are guessed again.
+        # With another encoding the file may have other columns: these are guessed again.
         self.on(parts[f"{name}_encoding"].input, event, inputs[:2])
-        self.on(parts[f"{name}_separator"].input, event, inputs[:3])
-        for choice in inputs[3:]:
+        for choice in inputs[2:]:
             self.on(parts[choice].input, event, inputs)
 
     def open_text(self, component: str, event: Callable[..., dict], shown: str) -> None:
@@ -463,9 +461,9 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     parts["clear"].click(None, None, parts["confirm"], js=BROWSER_UPDATE % "visible: true")
     parts["no_clear"].click(None, None, parts["confirm"], js=BROWSER_UPDATE % "visible: false")
 
-    connector.read_file("file", ["encoding", "separator", "text", "label"])
-    connector.read_file("new", ["encoding", "separator", "text"])
-    file = ["key", "file", "file_text", "file_label", "file_encoding", "file_separator", "docs_label", "file_ocr"]
+    connector.read_file("file", ["encoding", "text", "label"])
+    connector.read_file("new", ["encoding", "text"])
+    file = ["key", "file", "file_text", "file_label", "file_encoding", "docs_label", "file_ocr"]
     on(parts["add_file"].click, events.add_files, file, over="file", busy="add_file")
     pasted = ["key", "labeled", "unlabeled"]
     on(parts["add_lines"].click, events.add_pasted, pasted, over="labeled", busy="add_lines")
@@ -481,7 +479,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
         on(trigger, events.ask, ["key", *ASKED], over="asked", busy="ask")
     confirmed = ["key", "answer_label", *ASKED]
     on(parts["right_label"].click, events.confirm, confirmed, over="answer", busy="right_label")
-    new = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_separator", "new_ocr"]
+    new = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_ocr"]
     on(parts["classify"].click, events.classify, new, over="new", busy="classify")
     on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified", busy="rest")
     connector.open_text("answer_rows", events.open_planned, "planned")

@@ -7,21 +7,20 @@ import itertools
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...classifier.sorting_plan import SHOWN_WORDS, reason_of
 from ...reading.columns import columns_of
 from ...reading.example_texts import load_example_texts
+from ...reading.file_formats import file_format
 from ...reading.labels import label_name
-from .sessions import PageLimits, PlannedText, Session, ShownPassage, counted
-from .views import highlight_passage
+from .sessions import PageLimits, PlannedText, Session, counted
+from .views import planned_texts
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
 TABLE_ENDINGS = ENDINGS[:-1]  # several .txt files are documents
 UNICODE = "utf-8"
-SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar |": "|"}
+SEPARATORS = (",", ";", "\t", "|")
 EXAMPLE_JSON_ROW = '{"text": "...", "label": "..."}'
 # The first bytes of files that are not plain text (PDF, RTF), or are in UTF-32.
 UNREADABLE_BEGINNINGS = (b"%PDF-", b"{\\rtf", BOM_UTF32_LE, BOM_UTF32_BE)
@@ -45,24 +44,6 @@ class LabeledTexts(NamedTuple):
     left_out: int = 0
 
 
-@dataclass(frozen=True)
-class TableOptions:
-    """How to read an uploaded file."""
-
-    encoding: str = UNICODE
-    separator: str | None = None  # a name in SEPARATORS; None: guessed from the first line
-
-    def csv_separator(self, path: Path) -> str | None:
-        """The separator of a table; None for files that are not tables."""
-        return SEPARATORS.get(self.separator or separator_of(path, self.encoding))
-
-    @property
-    def explicit_encoding(self) -> str | None:
-        """The encoding to read with; None for UTF-8, so that a file with a UTF-16 mark is read as UTF-16."""
-        return None if self.encoding == UNICODE else self.encoding
-
-
-DEFAULT_OPTIONS = TableOptions()
 Row = Mapping[str, Any]  # a row of an uploaded file: JSON values by column
 
 
@@ -100,21 +81,23 @@ def encoding_of(path: Path) -> str:
     return UNICODE
 
 
-def separator_of(path: Path, encoding: str) -> str | None:
-    """Guess the separator of a table from its first line, by name; None for files that are not tables."""
-    from ...reading.file_formats import file_format
+def table_settings(path: Path, encoding: str) -> dict[str, str | None]:
+    """How a table is read: the separator that is most frequent in its first line, and the encoding.
 
-    if file_format(path) != "csv":
-        return None
-    with open(path, "rb") as file:
-        header = file.read(10_000).decode(encoding, errors="replace").partition("\n")[0]
-    first = "tab" if path.suffix.lower() == ".tsv" else "comma"
-    return max((first, *SEPARATORS), key=lambda name: header.count(SEPARATORS[name]))
+    Without an encoding for UTF-8, a file with a UTF-16 mark is read as UTF-16.
+    """
+    separator = None
+    if file_format(path) == "csv":
+        with open(path, "rb") as file:
+            header = file.read(10_000).decode(encoding, errors="replace").partition("\n")[0]
+        first = "\t" if path.suffix.lower() == ".tsv" else ","
+        separator = max((first, *SEPARATORS), key=header.count)
+    return {"csv_separator": separator, "encoding": None if encoding == UNICODE else encoding}
 
 
-def rows_of(path: Path, limits: PageLimits, options: TableOptions = DEFAULT_OPTIONS) -> list[Row]:
+def rows_of(path: Path, limits: PageLimits, encoding: str = UNICODE) -> list[Row]:
     """Read the rows of a file; raise if there are none or too many."""
-    rows = list(itertools.islice(read_upload(path, options), limits.rows + 1))
+    rows = list(itertools.islice(read_upload(path, encoding), limits.rows + 1))
     limits.check_rows(len(rows))
     if any(rows):
         return rows
@@ -158,10 +141,10 @@ def shortened(text: Any, max_characters: int = 180) -> str:
 
 
 def texts_of_file(
-    path: Path, text_column: str, label_column: str | None, limits: PageLimits, options: TableOptions = DEFAULT_OPTIONS
+    path: Path, text_column: str, label_column: str | None, limits: PageLimits, encoding: str = UNICODE
 ) -> LabeledTexts:
     """Read the texts and labels of a file; an empty label is None."""
-    rows = rows_of(path, limits, options)
+    rows = rows_of(path, limits, encoding)
     columns_of(rows, text_column, label_column)
     texts = []
     labels = []
@@ -179,7 +162,7 @@ def texts_of_file(
     return _checked(LabeledTexts(texts, labels, left_out=len(rows) - len(texts)), limits)
 
 
-def read_upload(path: Path, options: TableOptions = DEFAULT_OPTIONS) -> Iterator[Row]:
+def read_upload(path: Path, encoding: str = UNICODE) -> Iterator[Row]:
     """Read the rows of an uploaded file, with errors that name the file without the server's folder."""
     from ...classifier.row_files import read_rows
 
@@ -191,10 +174,10 @@ def read_upload(path: Path, options: TableOptions = DEFAULT_OPTIONS) -> Iterator
     if has_control_characters or first.startswith(UNREADABLE_BEGINNINGS):
         raise ValueError(f"{path.name} is not a text file: open it in the program that made it, and export it as CSV.")
     try:
-        yield from read_rows(path, csv_separator=options.csv_separator(path), encoding=options.explicit_encoding)
+        yield from read_rows(path, **table_settings(path, encoding))
     except ValueError as error:
         if isinstance(error.__cause__, UnicodeDecodeError) or isinstance(error, UnicodeDecodeError):
-            raise UnicodeError(f"{path.name} is not encoded in {options.encoding}: choose another encoding.") from error
+            raise UnicodeError(f"{path.name} is not encoded in {encoding}: choose another encoding.") from error
         for message, sentence in PARSER_ERRORS.items():
             if message in str(error):
                 raise ValueError(f"{path.name} cannot be used: {sentence}.") from error
@@ -224,7 +207,7 @@ def classify_upload(
     path: Path,
     text_column: str,
     error_rate: float | None,
-    options: TableOptions = DEFAULT_OPTIONS,
+    encoding: str = UNICODE,
 ) -> Classified:
     """Classify the rows of a file, and write them with ``label`` and ``score``.
 
@@ -233,48 +216,19 @@ def classify_upload(
     from ...classifier.predict_file import PredictionFiles, classify_file
 
     session.check_labeled()
-    rows = rows_of(path, session.limits, options)
+    rows = rows_of(path, session.limits, encoding)
     columns_of(rows, text_column)
     session.limits.check_texts(str(row.get(text_column)) for row in rows)
     target = session.folder / "classified.csv"
-    files = PredictionFiles(
-        path,
-        target,
-        text_column,
-        csv_separator=options.csv_separator(path),
-        encoding=options.explicit_encoding,
-        safe_csv=True,
-    )
-    if error_rate:
-        outcome = classify_file(session.pipe, files, overwrite=True, reject=error_rate)
-    else:
-        outcome = classify_file(session.pipe, files, overwrite=True)
+    files = PredictionFiles(path, target, text_column, **table_settings(path, encoding), safe_csv=True)
+    rejecting = {"reject": error_rate} if error_rate else {}
+    outcome = classify_file(session.pipe, files, overwrite=True, **rejecting)
     summary = f"Classified {counted(outcome.rows - outcome.without_text - outcome.rejected, 'row')}."
     if outcome.rejected:
         summary += f" {counted(outcome.rejected, 'row')} not sure enough, or without content, got no label."
     if outcome.without_text:
         summary += f" {counted(outcome.without_text, 'row')} without a text got no label."
-    return Classified(target, _plan_rows(session, rows[:PREVIEW_ROWS], text_column, error_rate), summary)
-
-
-def _plan_rows(session: Session, rows: Sequence[Row], text_column: str, error_rate: float | None) -> list[PlannedText]:
-    """Answer the first rows of a table once more, with the words that decided."""
-    texts = [row.get(text_column) for row in rows]
-    texts = [text if isinstance(text, str) else "" for text in texts]
-    answers = session.pipe(texts, explain=session.fitted is not None, reject=error_rate)
-    planned = []
-    for number, (text, answer) in enumerate(zip(texts, answers, strict=True), start=1):
-        words = [one["word"] for one in answer.get("explanation", {}).get("words", ())][:SHOWN_WORDS]
-        shown = highlight_passage(text, words, answer.get("explanation", {}).get("passage"))
-        planned.append(
-            PlannedText(
-                name=shortened(text),
-                given={"text": text},
-                label=answer["label"],
-                score=answer["score"],
-                page="",
-                reason=reason_of(answer) or "",
-                passage=ShownPassage(f"Row {number}", shown, None, None),
-            )
-        )
-    return planned
+    texts = [row.get(text_column) for row in rows[:PREVIEW_ROWS]]
+    given = [{"text": text if isinstance(text, str) else ""} for text in texts]
+    planned = planned_texts(session, given, list(map(shortened, texts)), [None] * len(texts), error_rate)
+    return Classified(target, planned, summary)

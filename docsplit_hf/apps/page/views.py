@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...classifier.sorting_plan import SHOWN_WORDS
+from ...classifier.sorting_plan import SHOWN_WORDS, reason_of
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ...reading.origins import describe_place
-from .sessions import Finding, MapLayout, Session, counted, percentage
+from .document_links import LINKS
+from .sessions import Finding, MapLayout, PlannedText, Session, ShownPassage, counted, percentage
 
 WORD = "word"  # the mark of a highlighted word
 ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
@@ -184,7 +186,7 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
             most_probable, probability = next(iter(probabilities.items()))
             confidence += f" Not sure which one: perhaps {most_probable}, {percentage(probability)}."
     explanation = best.get("explanation", {})
-    words = [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
+    words = _decisive_words(explanation)
     if "style" in explanation:
         confidence += f" How it is written: {'; '.join(explanation['style'])}."
     passage = explanation.get("passage")
@@ -207,6 +209,42 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
             for one in best["neighbors"]
         ],
     )
+
+
+def _decisive_words(explanation: Mapping[str, Any]) -> list[str]:
+    """The words that contribute most to an answer."""
+    return [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
+
+
+def planned_texts(
+    session: Session,
+    given: Sequence[dict[str, Any]],
+    names: Sequence[str],
+    files: Sequence[Path | None],
+    error_rate: float | None,
+) -> list[PlannedText]:
+    """Classify texts, or documents with their files, with the words and the passage that decided."""
+    planned = []
+    answers = session.pipe(given, show_progress=True, explain=session.fitted is not None, reject=error_rate)
+    for text, name, file, answer in zip(given, names, files, answers, strict=True):
+        page = describe_place(answer)
+        explanation = answer.get("explanation", {})
+        passage = highlight_passage(text["text"], _decisive_words(explanation), explanation.get("passage"))
+        first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
+        link = None if file is None else LINKS.link(file, first_page)
+        planned.append(
+            PlannedText(
+                name=name,
+                given=text,
+                label=answer["label"],
+                score=answer["score"],
+                page=page,
+                reason=reason_of(answer) or "",
+                passage=ShownPassage(f"{name}, {page}" if page else name, passage, link, first_page),
+                file=file,
+            )
+        )
+    return planned
 
 
 def _file_of(neighbor: Mapping[str, Any]) -> str:

@@ -22,7 +22,6 @@ from .errors import INTERNAL, TYPES, Refused, unprocessable
 from .routes.classify import add_classify
 from .routes.decisions import add_decisions
 from .routes.edits import add_edits
-from .routes.embeddings import add_embeddings
 from .routes.state import add_state_routes
 from .server import Server
 
@@ -32,8 +31,8 @@ RELOAD_SECONDS = 1.0  # between checks whether a folder was replaced
 CLIENT_HAS_GONE = 499  # as nginx counts it; no response was begun
 DESCRIPTION = """Classifiers fitted on your own documents, behind an address.
 
-`/v1/classify` gives everything that a call of the pipeline gives. `/v1/systemone`, `/v1/decisions` and
-`/v1/embeddings` are protocols that other programs speak. `/v1/examples` and `/v1/fit` need the token of an editor.
+`/v1/classify` gives everything that a call of the pipeline gives. `/v1/systemone` and `/v1/decisions` are protocols
+that other programs speak. `/v1/examples` and `/v1/fit` need the token of an editor.
 """
 
 
@@ -62,7 +61,6 @@ def make_app(server: Server, host: str = "127.0.0.1", allowed_hosts: tuple[str, 
     _add_errors(app)
     add_state_routes(app, server)
     add_classify(app, server)
-    add_embeddings(app, server)
     add_decisions(app, server)
     add_edits(app, server)
     # The last one that is added comes first.

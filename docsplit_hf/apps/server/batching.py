@@ -75,7 +75,7 @@ class Batcher:
             thread.join()
 
     async def read(
-        self, state: State, texts: Sequence[str], pairs: Sequence[str | None], options: CallOptions | None
+        self, state: State, texts: Sequence[str], pairs: Sequence[str | None], options: CallOptions
     ) -> list[ReadTexts]:
         """Read the texts of a request, in slices, by one state.
 
@@ -142,7 +142,7 @@ class Batcher:
         """Seconds after which half of the waiting texts will have been read."""
         return max(1, round(self.waiting_tokens / self._tokens_per_second / 2))
 
-    def _estimated_tokens(self, state: State, part: TextSlice, options: CallOptions | None) -> int:
+    def _estimated_tokens(self, state: State, part: TextSlice, options: CallOptions) -> int:
         """An estimate of the tokens that are read of some texts."""
         embedder = state.pipe.embedder.with_options(**reading_options(options))
         is_paired = any(pair is not None for pair in part.pairs)
@@ -150,7 +150,7 @@ class Batcher:
         estimates = [estimated_tokens(text) for text in joined_texts(part.texts, part.pairs)]
         return sum(estimates) if most is None else sum(min(estimate, most) for estimate in estimates)
 
-    def _submit(self, state: State, part: TextSlice, options: CallOptions | None) -> Job:
+    def _submit(self, state: State, part: TextSlice, options: CallOptions) -> Job:
         loop = asyncio.get_running_loop()
         tokens = self._estimated_tokens(state, part, options)
         job = Job(state, part.texts, part.pairs, options, loop, loop.create_future(), tokens, self._is_long(tokens))
@@ -275,19 +275,16 @@ def _answer(jobs: list[Job], embedded: Predictions, tokens_of_texts: Sequence[in
 
 
 def _predict(group: list[EmbeddedJob], embedded: Predictions) -> None:
-    """Predict the texts of jobs with the same state and options, if there are options."""
+    """Predict the texts of jobs with the same state and options."""
     first = group[0].job
     own = predictions_at(embedded, np.concatenate([one.rows for one in group]))
-    predicted = None
-    if first.options is not None:
-        texts = [text for one in group for text in one.job.texts]
-        pairs = [pair for one in group for pair in one.job.pairs]
-        predicted = first.state.pipe.predict_embedded(own, joined_texts(texts, pairs), first.options)
+    texts = [text for one in group for text in one.job.texts]
+    pairs = [pair for one in group for pair in one.job.pairs]
+    predicted = first.state.pipe.predict_embedded(own, joined_texts(texts, pairs), first.options)
     first_row = 0
     for one in group:
-        part = np.arange(first_row, first_row + len(one.rows))
-        one.job.finish(ReadTexts(predictions_at(own, part), predicted, first_row, one.tokens))
-        first_row += len(part)
+        one.job.finish(ReadTexts(predicted, first_row, len(one.rows), one.tokens))
+        first_row += len(one.rows)
 
 
 def predictions_at(embedded: Predictions, rows: np.ndarray) -> Predictions:

@@ -16,7 +16,7 @@ from ..pipelines import copied
 from .edit_log import EditContent, EditLog, EditRequest, LoggedExample
 from .errors import CONFLICT, UNAVAILABLE, Refused, unprocessable
 from .served_folders import ServedFolder
-from .states import PipelineState, State, version_on_disk, weights_on_disk
+from .states import State, version_on_disk, weights_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -125,7 +125,7 @@ class Editor:
             with save_lock(folder):
                 self._refuse_if_replaced(before)
                 (pipe.datastore if has_same_calibration else pipe).save_pretrained(folder)
-                return PipelineState(pipe, version_on_disk(folder), before.precision, weights_on_disk(folder))
+                return State(pipe, version_on_disk(folder), before.precision, weights_on_disk(folder))
         except SafetensorError as error:  # what safetensors raises when the disk is full
             raise OSError(f"{folder} cannot be written: {error}") from error
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...arrays.passages import Predictions
 from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
 
 if TYPE_CHECKING:
@@ -22,17 +21,12 @@ OPTIONS_OF_WHOLE_CALLS = ("return_neighbors", "return_documents", "explain")
 
 
 class ReadTexts(NamedTuple):
-    """What a job returns: embeddings and, if they were asked for, predictions of its texts."""
+    """What a job returns: the predictions of its texts."""
 
-    embedded: Predictions
-    predicted: PredictedTexts | None
+    predicted: PredictedTexts
     first_row: int  # of the job's texts in ``predicted``
+    text_count: int
     token_count: int
-
-    @property
-    def text_count(self) -> int:
-        """The number of texts."""
-        return len(self.embedded.retrieval_embeddings)
 
 
 @dataclass
@@ -42,7 +36,7 @@ class Job:
     state: State
     texts: list[str]
     pairs: list[str | None]
-    options: CallOptions | None  # None: embeddings only
+    options: CallOptions
     loop: asyncio.AbstractEventLoop
     result: asyncio.Future[ReadTexts]
     tokens: int  # an estimate
@@ -56,7 +50,7 @@ class Job:
 
     def prediction_key(self) -> tuple[object, ...]:
         """What jobs must have in common for their texts to be predicted together."""
-        if self.options is None or is_whole_call(self.options):
+        if is_whole_call(self.options):
             return (id(self),)
         return (id(self.state), *sorted(self.options.items()))
 
@@ -79,10 +73,9 @@ def estimated_tokens(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
 
 
-def reading_options(options: CallOptions | None) -> ReadingOptions:
+def reading_options(options: CallOptions) -> ReadingOptions:
     """The options that say how texts are read."""
-    given = options or {}
-    return {name: given[name] for name in READING_OPTIONS if name in given}
+    return {name: options[name] for name in READING_OPTIONS if name in options}
 
 
 class TextSlice(NamedTuple):
@@ -109,6 +102,6 @@ def sliced(texts: Sequence[str], pairs: Sequence[str | None], is_whole: bool) ->
     return slices
 
 
-def is_whole_call(options: CallOptions | None) -> bool:
+def is_whole_call(options: CallOptions) -> bool:
     """Whether answers depend on the other texts of a call."""
-    return options is not None and any(options.get(name) for name in OPTIONS_OF_WHOLE_CALLS)
+    return any(options.get(name) for name in OPTIONS_OF_WHOLE_CALLS)

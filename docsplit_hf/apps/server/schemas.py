@@ -68,16 +68,6 @@ class ClassifyRequest(AnswerOptions):
     texts: list[StrictStr | TextPair] | None = Field(None, description="Several texts, or pairs of texts.")
 
 
-class EmbeddingsRequest(Lenient):
-    """OpenAI's request for embeddings."""
-
-    model: StrictStr | None = None
-    input: JSON = Field(description="A text, or a list of texts.")
-    encoding_format: Literal["float", "base64"] = "float"
-    dimensions: StrictInt | None = Field(None, ge=1)
-    user: StrictStr | None = None
-
-
 class SystemOneQuestion(Lenient):
     """A question of System One."""
 

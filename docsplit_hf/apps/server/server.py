@@ -67,7 +67,7 @@ class Server:
         classifier: ServedFolder,
         texts: list[str],
         pairs: list[str | None],
-        options: CallOptions | None,
+        options: CallOptions,
         state: State | None = None,
         request: Request | None = None,
     ) -> tuple[State, list[ReadTexts]]:
@@ -87,7 +87,7 @@ class Server:
         finally:
             reading.cancel()
         self.metrics.texts.labels(classifier.name).inc(len(texts))
-        if options is not None and options.get("reject") is not None:
+        if options.get("reject") is not None:
             self.metrics.count_rejections(classifier.name, _rejections(results))
         return state, results
 

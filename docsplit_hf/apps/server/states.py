@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,40 +55,30 @@ def weights_on_disk(folder: Path) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class State(ABC):
-    """A classifier at one moment, which nobody changes: what answers, its version, and its precision."""
+class State:
+    """A classifier at one moment, which nobody changes.
+
+    Args:
+        pipe: What answers: a pipeline, or a classifier whose encoder was exported.
+        version: Its version.
+        precision: That of the encoder.
+        weights: The SHA-256 of each file of its weights; none if the datastore names none, or the encoder was exported.
+    """
 
     pipe: KNNClassifierPipeline | Classifier
     version: str
     precision: str
+    weights: tuple[str, ...] = ()
 
     @property
     def datastore(self) -> Store | FixedStore:
         """The examples."""
         return self.pipe.datastore
 
-    @abstractmethod
     def reading_key(self) -> tuple[object, ...]:
         """What texts must have in common to be read together: the encoder and how it is used."""
-
-    @abstractmethod
-    def on_device(self) -> AbstractContextManager:
-        """Where the encoder runs."""
-
-    @abstractmethod
-    def embedding_size(self) -> int:
-        """The number of dimensions of embeddings."""
-
-
-@dataclass(frozen=True)
-class PipelineState(State):
-    """A pipeline, and the SHA-256 of each file of its weights; none if the datastore names none."""
-
-    pipe: KNNClassifierPipeline
-    weights: tuple[str, ...]
-
-    def reading_key(self) -> tuple[object, ...]:
-        """What texts must have in common to be read together: the encoder and how it is used."""
+        if isinstance(self.pipe, Classifier):
+            return (id(self.pipe),)
         model = self.pipe.model
         if not self.pipe.embedder.is_local:  # an endpoint
             return (id(model),)
@@ -98,31 +87,8 @@ class PipelineState(State):
         return (id(model.encoder), *(getattr(model.config, name) for name in READING_SETTINGS))
 
     def on_device(self) -> AbstractContextManager:
-        """The device of the pipeline."""
-        return self.pipe.device_placement()
-
-    def embedding_size(self) -> int:
-        """The number of dimensions of embeddings."""
-        return self.pipe.model.config.retrieval_size
-
-
-@dataclass(frozen=True)
-class ExportedState(State):
-    """A classifier whose encoder was exported."""
-
-    pipe: Classifier
-
-    def reading_key(self) -> tuple[object, ...]:
-        """Texts for the same model are read together."""
-        return (id(self.pipe),)
-
-    def on_device(self) -> AbstractContextManager:
-        """The processor."""
-        return nullcontext()
-
-    def embedding_size(self) -> int:
-        """The number of dimensions of embeddings."""
-        return self.pipe.embedder.described.dimension
+        """Where the encoder runs."""
+        return nullcontext() if isinstance(self.pipe, Classifier) else self.pipe.device_placement()
 
 
 class Encoders:
@@ -158,19 +124,14 @@ class Encoders:
                 model.encoder = encoder
         return state
 
-    def _read_exported(self, folder: Path) -> ExportedState | None:
+    def _read_exported(self, folder: Path) -> State | None:
         """Read an exported classifier; None without one."""
         classifier = open_exported(folder, self._trust)
         if classifier is None:
             return None
-        return ExportedState(classifier, version_on_disk(folder), classifier.embedder.described.precision)
+        return State(classifier, version_on_disk(folder), classifier.embedder.described.precision)
 
-    def _read(self, folder: Path) -> PipelineState:
+    def _read(self, folder: Path) -> State:
         """Read the parts of a state; the pipeline has compared its weights with the checksums in the manifest."""
         pipe = open_pipeline(str(folder), precision=self.precision)
-        return PipelineState(
-            pipe=pipe,
-            version=version_on_disk(folder),
-            precision=self.precision or "float32",
-            weights=weights_on_disk(folder),
-        )
+        return State(pipe, version_on_disk(folder), self.precision or "float32", weights_on_disk(folder))

@@ -14,7 +14,8 @@ from .held_out_scores import Voters, are_texts, folds_of, one_hot, voters_in_cor
 from .problem import Problem
 from .registry import EXPERTS, MIN_RELIABILITY
 from .report import SIGNIFICANT_DEVIATIONS, versions_mislead
-from .teacher_expert import evidence_of_agreement, fit_teacher, probe_logits
+from .teacher_expert import probe_logits
+from .teacher_probe import evidence_of_agreement, fit_teacher
 from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, name_scores, names_as_vectors
 
 logger = logging.getLogger(__name__)

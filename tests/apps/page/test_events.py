@@ -82,7 +82,7 @@ def events(events_module, shared, tmp_path, monkeypatch):
 def choices_of(events, path):
     """Values of the choices of a file after it is chosen."""
     shown = events.choose_columns("file", [str(path)])
-    values = [shown[f"file_{part}"] for part in ("text", "label", "encoding", "separator")]
+    values = [shown[f"file_{part}"] for part in ("text", "label", "encoding")]
     return [getattr(one, "value", None) for one in values]  # None without a component
 
 
@@ -123,7 +123,7 @@ def test_files_of_a_zone_are_a_table_or_documents(events, tmp_path):
     page.write_text("<p>The river flows to the sea.</p>")
     shown = events.choose_columns("file", [str(page)])
     assert shown["docs_label"].visible and not shown["file_text"]["visible"]
-    added = events.add_files(key, [str(page)], None, None, None, None, "water")
+    added = events.add_files(key, [str(page)], None, None, None, "water")
     assert events.sessions[key].labels == ["water"] and added["docs_label"] == ""
     listed = events.search(key)["listed"].value["data"]
     assert listed == [["water", "page.html: The river flows to the sea."]]
@@ -134,7 +134,7 @@ def test_files_of_a_zone_are_a_table_or_documents(events, tmp_path):
     with pytest.raises(ValueError, match="a.csv and b.csv are both tables: choose one at a time"):
         events.choose_columns("file", [str(table) for table in tables])
     (tmp_path / "other.html").write_text("<p>The train leaves at noon.</p>")
-    events.add_files(key, [str(tmp_path / "other.html")], None, None, None, None, "")
+    events.add_files(key, [str(tmp_path / "other.html")], None, None, None, "")
     assert events.suggest(key)["suggested_text"].label.startswith("other.html: ")
     for zone in (events.choose_columns("new", [str(page)]), events.choose_columns("new", [str(tables[0])])):
         assert zone["new_ocr"].visible != getattr(zone["new_text"], "visible", False)

@@ -7,13 +7,11 @@ import pytest
 
 from docsplit_hf.apps.page.sessions import PageLimits, Session
 from docsplit_hf.apps.page.uploads import (
-    TableOptions,
     classify_upload,
     encoding_of,
     example_texts,
     pasted_texts,
     rows_of,
-    separator_of,
     shortened,
     texts_of_file,
 )
@@ -79,18 +77,11 @@ def test_an_encoding_is_found_and_labels_stay_as_they_are(tmp_path, encoding):
     path.write_bytes("body,kind\nÜber Geld – 5 €,true\nça,001\n".encode(encoding))
     found = encoding_of(path)
     assert found == ("cp1252" if encoding == "cp1252" else "utf-8")
-    assert texts_of_file(path, "body", "kind", SMALL, TableOptions(found)) == (
+    assert texts_of_file(path, "body", "kind", SMALL, found) == (
         ["Über Geld – 5 €", "ça"],
         ["true", "001"],
         0,
     )
-
-
-def test_another_separator_can_be_chosen(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("text;kind,of\na;b,c\n")
-    assert separator_of(path, "utf-8") == "comma" and columns_of(rows_of(path, SMALL)) == ["text;kind", "of"]
-    assert texts_of_file(path, "text", None, SMALL, TableOptions(separator="semicolon")).texts == ["a"]
 
 
 def test_a_shortened_text_ends_at_a_word_with_an_ellipsis():

@@ -1,15 +1,14 @@
 """Slices of requests, and rows of what was read together."""
 
 import asyncio
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from docsplit_hf.apps.server.batching import Batcher, predictions_at
-from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, Waiting, sliced
+from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
 from docsplit_hf.apps.server.settings import ServerLimits, ServerSettings
-from docsplit_hf.apps.server.states import PipelineState
+from docsplit_hf.apps.server.states import State
 from docsplit_hf.arrays.passages import Passages, Predictions
 from docsplit_hf.classifier.call_options import checked_options
 from docsplit_hf.encoding.chunking import token_counts
@@ -36,18 +35,9 @@ def test_slices_have_all_texts_in_order(lengths, sizes):
     assert len(sliced(texts, [None] * len(texts), is_whole=True)) == 1
 
 
-def test_short_and_long_jobs_take_turns():
-    waiting = Waiting()
-    jobs = [SimpleNamespace(is_long=is_long, number=number) for number, is_long in enumerate([True] * 3 + [False] * 2)]
-    for job in jobs:
-        waiting.add(job)
-    taken = [waiting.next_queue().popleft().number for _ in jobs]
-    assert taken == [0, 3, 1, 4, 2] and not waiting.next_queue()
-
-
 def test_one_request_is_taken_however_long_it_is_and_no_second_one(loaded):
     batcher = Batcher(ServerSettings(limits=ServerLimits(waiting_tokens=10)))
-    state = PipelineState(loaded, "version", "float32", ())
+    state = State(loaded, "version", "float32", ())
     texts = [make_text(number, sentences=20) for number in range(3)]
 
     async def ask():
@@ -106,7 +96,7 @@ def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
 
     monkeypatch.setattr(ClassifierEmbedder, "chunks", refuse_odd_texts)
     batcher = Batcher(ServerSettings(wait_seconds=1.0))
-    state = PipelineState(loaded, "version", "float32", ())
+    state = State(loaded, "version", "float32", ())
     texts = ["The river feeds the valley.", "odd", make_text(1, sentences=3), make_text(2, sentences=1)]
     long = " ".join(make_text(number, sentences=20) for number in range(80))  # more than a turn
 

@@ -7,8 +7,10 @@ import pytest
 
 from docsplit_hf.apps.server.batching import Batcher
 from docsplit_hf.apps.server.settings import ServerSettings
-from docsplit_hf.apps.server.states import Encoders, ExportedState, PipelineState
+from docsplit_hf.apps.server.states import Encoders
 from docsplit_hf.classifier.call_options import checked_options
+from docsplit_hf.classifier.exported_classifier import Classifier
+from docsplit_hf.classifier.pipeline import KNNClassifierPipeline
 from docsplit_hf.encoding.exported.export import export_classifier
 
 from ...conftest import make_text
@@ -41,19 +43,19 @@ def assert_answers(found, expected):
 
 def test_the_state_is_exported_if_it_may_be(exported, fitted_folder):
     state = Encoders(exported=True).open(exported)
-    assert isinstance(state, ExportedState) and state.precision == "float32"
-    assert isinstance(Encoders().open(exported), PipelineState)
+    assert isinstance(state.pipe, Classifier) and state.precision == "float32"
+    assert isinstance(Encoders().open(exported).pipe, KNNClassifierPipeline)
     bare = Encoders(exported=True).open(fitted_folder)
-    assert isinstance(bare, PipelineState) and bare.embedding_size() == state.embedding_size()
+    assert isinstance(bare.pipe, KNNClassifierPipeline)
     assert state.version == Encoders().open(exported).version and len(state.datastore) == len(bare.datastore)
     assert state.reading_key() != Encoders(exported=True).open(exported).reading_key()
 
 
 def test_a_model_of_somebody_else_is_opened_only_if_it_is_trusted(exported, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path))
-    assert isinstance(Encoders(exported=True).open(exported), PipelineState)
+    assert isinstance(Encoders(exported=True).open(exported).pipe, KNNClassifierPipeline)
     assert "The exported model is not used: " in caplog.text and "exported by somebody else" in caplog.text
-    assert isinstance(Encoders(exported=True, trust=True).open(exported), ExportedState)
+    assert isinstance(Encoders(exported=True, trust=True).open(exported).pipe, Classifier)
 
 
 def test_requests_are_read_together_and_long_ones_in_turns(exported, loaded):
@@ -81,11 +83,6 @@ def test_the_command_answers_as_the_pipeline(exported, loaded, home, start):
     status, answer = server.send("POST", "/v1/classify", {"texts": texts, "max_length": 20})
     assert status == 200
     assert_answers(answer["answers"], loaded(texts, max_length=20))
-    size = loaded.model.config.retrieval_size
-    status, answer = server.send("POST", "/v1/embeddings", {"input": texts, "model": "subjects"})
-    assert status == 200 and {len(row["embedding"]) for row in answer["data"]} == {size}
-    status, answer = server.send("POST", "/v1/embeddings", {"input": texts, "model": "subjects", "dimensions": 3})
-    assert status == 422 and f"this encoder gives {size}" in answer["error"]["message"]
     status, answer = server.send("GET", "/v1/models")
     assert status == 200 and answer["data"][0]["x_examples"] == 36
 

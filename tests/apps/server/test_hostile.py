@@ -47,7 +47,6 @@ def still_alive(shared_server):
             "129 questions are too many",
         ),
         ("/v1/systemone", b'{"state": NaN, "questions": {"river": {"type": "noul"}}}', 422, ""),
-        ("/v1/embeddings", json.dumps({"input": [[1, 2, 3]]}).encode(), 422, "lists of tokens are not taken"),
         ("/v1/classify/../../etc/passwd", b"{}", 404, "nothing at this address"),
         ("/v1/models/..%2f..%2fetc%2fpasswd", None, 404, "nothing at this address"),
     ],
@@ -165,7 +164,7 @@ def test_an_open_address_needs_a_token(monkeypatch):
     check_exposure("0.0.0.0", none, is_open=True)
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/systemone", "/v1/decisions"])
+@pytest.mark.parametrize("path", ["/v1/systemone", "/v1/decisions"])
 def test_only_files_have_other_limits(shared_server, path):
     status, content, _ = shared_server.send_raw(
         "POST", path, b"x" * 600_000, Content_Type="multipart/form-data; boundary=x"

@@ -17,6 +17,7 @@ from docsplit_hf.apps.cli.suggest import SuggestionArguments
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.apps.cli.watch import WatchArguments
 from docsplit_hf.pretraining.objectives import OBJECTIVES
+from docsplit_hf.pretraining.views import VIEWS
 from experiments import papers
 from experiments.baselines.objectives import register
 from experiments.evaluation.experiment import check_protocols
@@ -65,7 +66,7 @@ def launched(command):
 
 def parse(command):
     """Parse and check the arguments of a command; return them as dataclasses."""
-    with mock.patch.dict(OBJECTIVES):  # baselines are registered for this command alone
+    with mock.patch.dict(OBJECTIVES), mock.patch.dict(VIEWS):  # baselines are registered for this command alone
         return _parsed(command)
 
 

@@ -15,7 +15,7 @@ from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE
 
 BEGIN = """# Command line
 
-The output of `--help` for each command. `--help_all` of `pretrain`, `fit`, `train`, `classify` and `evaluate` adds \
+The output of `--help` for each command. `--help_all` of `pretrain`, `fit`, `train` and `classify` adds \
 all other options, including those of transformers' `TrainingArguments`. `eval "$(docsplit --completion)"` makes bash \
 and zsh complete them.
 

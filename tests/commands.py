@@ -16,7 +16,9 @@ from docsplit_hf.apps.cli.old_classify import new_commands, option_types
 from docsplit_hf.apps.cli.suggest import SuggestionArguments
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.apps.cli.watch import WatchArguments
+from docsplit_hf.evaluation.comparison import ComparisonSettings
 from docsplit_hf.pretraining.objectives import OBJECTIVES
+from docsplit_hf.pretraining.views import VIEWS
 from experiments import papers
 from experiments.baselines.objectives import register
 from experiments.evaluation.experiment import check_protocols
@@ -65,7 +67,7 @@ def launched(command):
 
 def parse(command):
     """Parse and check the arguments of a command; return them as dataclasses."""
-    with mock.patch.dict(OBJECTIVES):  # baselines are registered for this command alone
+    with mock.patch.dict(OBJECTIVES), mock.patch.dict(VIEWS):  # baselines are registered for this command alone
         return _parsed(command)
 
 
@@ -97,7 +99,7 @@ def _parsed(command):
     if name in OTHERS:
         return HfArgumentParser(OTHERS[name]).parse_args_into_dataclasses(arguments)
     if name == "evaluate":
-        return HfArgumentParser(EvaluationArguments).parse_args_into_dataclasses(arguments)
+        return HfArgumentParser((EvaluationArguments, ComparisonSettings)).parse_args_into_dataclasses(arguments)
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if name == "pretrain":
         return pretrain_arguments.parse_command_line("", arguments)[1]

@@ -566,14 +566,3 @@ def test_a_save_deletes_only_what_a_save_wrote_whatever_the_manifest_there_names
     path.write_bytes(render_manifest({**manifest, "classifier": {**manifest["classifier"], "notes.txt": "0" * 64}}))
     save_classifier(place / "model")
     assert (place / "model" / "notes.txt").read_text() == "mine"
-
-
-def test_code_that_lies_behind_a_link_is_refused_before_anything_is_replaced(place):
-    folder = place / "model"
-    (folder / "docsplit_knn_pipeline.py").write_text("")
-    link(folder, "docsplit_hf", place / "victim")
-    before = seen(place)
-    with pytest.raises(ValueError, match="docsplit_hf is a link or a file"):
-        save_classifier(folder)
-    assert seen(place) == before and not (folder / STAGING).exists()
-    assert len(pipeline("docsplit-knn", model=str(folder), device="cpu").datastore) == 20

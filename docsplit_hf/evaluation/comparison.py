@@ -15,6 +15,7 @@ import torch
 from datasets import Dataset
 from scipy import sparse
 from sklearn.preprocessing import normalize
+from transformers.hf_argparser import HfArg
 
 from ..fitting.ensemble.report import LARGEST_CLASS
 from ..metrics.registry import rank_metrics, ranks_of_right
@@ -39,16 +40,30 @@ SHOWN = {"accuracy": "Acc", "macro_f1": "F1", "recall@1": "recall@1", "mrr": "MR
 SPREAD = "In %; ± is the standard deviation over the repeats. Probes are linear."
 
 
-@dataclass(frozen=True)
+@dataclass
 class ComparisonSettings:
-    """Settings of a comparison: ``repeats`` draws of each number of examples per class in ``shots``."""
+    """What is measured, and how often."""
 
-    protocols: Sequence[str]
-    shots: Sequence[int]
-    repeats: int
-    seed: int
-    max_train_examples: int | None = None
-    max_test_examples: int | None = None
+    protocol: list[str] = HfArg(
+        default_factory=lambda: ["full", "few_shot"],
+        help=f"The protocols. {'; '.join(f'{name}: {description}' for name, description in PROTOCOLS.items())}.",
+        metadata={"choices": list(PROTOCOLS)},
+    )
+    shots: list[int] = HfArg(
+        default_factory=lambda: [5], help="Training examples per class in 'few_shot'; several numbers make a curve."
+    )
+    repeats: int = HfArg(default=10, help="Draws of the few examples.")
+    max_train_examples: int | None = HfArg(default=None, help="Use a random sample of this many training examples.")
+    max_test_examples: int | None = HfArg(default=None, help="Use a random sample of this many test examples.")
+    seed: int = HfArg(default=0, help="First seed of the draws.")
+
+    def __post_init__(self) -> None:
+        for name in ("repeats", "max_train_examples", "max_test_examples"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
+        if min(self.shots, default=0) < 1:
+            raise ValueError(f"shots must be numbers from 1, got {self.shots}.")
 
 
 class Task(NamedTuple):
@@ -76,7 +91,7 @@ def load_task(name: str, settings: ComparisonSettings, text_column: str, label_c
     If the only protocol is ``half_documents``, labels are not read.
     """
     title = Path(name.removesuffix(".gz")).stem
-    if [*settings.protocols] == ["half_documents"] and name != DOCUMENTATION:
+    if [*settings.protocol] == ["half_documents"] and name != DOCUMENTATION:
         rows = load_documents(name, test_size=0, **options)["train"]
         return Task(title, _sample(rows.rename_columns({text_column: "text"}), settings.max_test_examples, settings))
     source = load_package_documentation() if name == DOCUMENTATION else name
@@ -115,9 +130,9 @@ def compare(systems: Sequence[System], tasks: Sequence[Task], settings: Comparis
     """
     for task in tasks:
         for system in systems:
-            if task.train is not None and {"full", "few_shot"} & {*settings.protocols}:
+            if task.train is not None and {"full", "few_shot"} & {*settings.protocol}:
                 yield from _probe(system, task, settings)
-            if "half_documents" in settings.protocols:
+            if "half_documents" in settings.protocol:
                 first, second = half_texts(task.test["text"], settings.seed, show_progress=False)
                 [both] = system.features([*first, *second])  # one list, as the system is fitted on it
                 metrics = retrieval_metrics(both[: len(first)], both[len(first) :])
@@ -151,9 +166,9 @@ def _draws(
     features: LabeledFeatures, task: Task, settings: ComparisonSettings
 ) -> Iterator[tuple[str, int | None, int]]:
     """The protocol, the examples per class, and the seed of each draw of training examples."""
-    if "full" in settings.protocols:
+    if "full" in settings.protocol:
         yield "full", None, settings.seed
-    if "few_shot" not in settings.protocols:
+    if "few_shot" not in settings.protocol:
         return
     smallest = int(np.unique(features.train_labels, return_counts=True)[1].min())
     for shots in settings.shots:

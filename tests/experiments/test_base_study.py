@@ -14,7 +14,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from docsplit_hf.apps.cli.pretrain_arguments import parse_command_line
 from docsplit_hf.pretraining.objectives import OBJECTIVES
+from docsplit_hf.pretraining.views import VIEWS
 from experiments.baselines.objectives import BASELINES
+from experiments.baselines.views import BASELINE_VIEWS
 from experiments.evaluation.experiment import EvaluationSettings
 from experiments.evaluation.results import ResultStore
 from experiments.evaluation.runner import run_protocols
@@ -31,7 +33,7 @@ LENGTH = 128
 def parsed(run):
     """The arguments of data and of training, as docsplit pretrain reads the options of a run."""
     options = run_options(run, BASE, LENGTH) | {"dataset_name": "articles.jsonl", "model_name_or_path": "start"}
-    with mock.patch.dict(OBJECTIVES, BASELINES):
+    with mock.patch.dict(OBJECTIVES, BASELINES), mock.patch.dict(VIEWS, BASELINE_VIEWS):
         _, (_, data, arguments) = parse_command_line("", as_arguments(options))
     return data, arguments
 

@@ -24,13 +24,11 @@ from transformers.hf_argparser import HfArg
 
 from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ...encoding.chunking import SINGLE_VECTOR
-from ...evaluation.comparison import PROTOCOLS, ComparisonSettings, Record, as_json, compare, load_task, tables
+from ...evaluation.comparison import ComparisonSettings, Record, as_json, compare, load_task, tables
 from ...evaluation.systems import WORD_COUNTS, System, TfidfSystem, load_system
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
 from ...training.command_line import parse_arguments, script
-
-PROTOCOL_HELP = "; ".join(f"{name}: {description}" for name, description in PROTOCOLS.items())
 
 
 @dataclass
@@ -52,15 +50,6 @@ class EvaluationArguments:
     label_column: str = HfArg(default="label", help="The column with the labels.")
     csv_separator: str | None = HfArg(default=None, help="Column separator of .csv files, if not a comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-    protocol: list[str] = HfArg(
-        default_factory=lambda: ["full", "few_shot"],
-        help=f"The protocols. {PROTOCOL_HELP}.",
-        metadata={"choices": list(PROTOCOLS)},
-    )
-    shots: list[int] = HfArg(
-        default_factory=lambda: [5], help="Training examples per class in 'few_shot'; several numbers make a curve."
-    )
-    repeats: int = HfArg(default=10, help="Draws of the few examples.")
     max_length: int = HfArg(default=512, help="Longest text in tokens that encoders read.")
     long_documents: list[str] = HfArg(
         default_factory=lambda: ["first"],
@@ -70,21 +59,12 @@ class EvaluationArguments:
         metadata={"choices": list(SINGLE_VECTOR)},
     )
     bf16: bool = HfArg(default=False, help="Compute embeddings in bfloat16.")
-    max_train_examples: int | None = HfArg(default=None, help="Use a random sample of this many training examples.")
-    max_test_examples: int | None = HfArg(default=None, help="Use a random sample of this many test examples.")
-    seed: int = HfArg(default=0, help="First seed of the draws.")
     output_dir: str = HfArg(default="output/evaluation", help="Folder for results.json and results.md.")
 
     def __post_init__(self) -> None:
         for name in ("models", "tasks"):
             if not getattr(self, name):
                 raise ValueError(f"--{name} must be given.")
-        for name in ("repeats", "max_length", "max_train_examples", "max_test_examples"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}.")
-        if min(self.shots, default=0) < 1:
-            raise ValueError(f"shots must be numbers from 1, got {self.shots}.")
 
 
 def load_systems(arguments: EvaluationArguments) -> list[System]:
@@ -113,18 +93,10 @@ def load_systems(arguments: EvaluationArguments) -> list[System]:
 
 def main() -> dict[str, Any]:
     """Evaluate systems on tasks; return the figures for ``--json``."""
-    parser = HfArgumentParser(EvaluationArguments, description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser)
+    parser = HfArgumentParser((EvaluationArguments, ComparisonSettings), description=__doc__.split("\n")[0])
+    arguments, settings = parse_arguments(parser)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     folder = Path(arguments.output_dir)
-    settings = ComparisonSettings(
-        protocols=arguments.protocol,
-        shots=arguments.shots,
-        repeats=arguments.repeats,
-        seed=arguments.seed,
-        max_train_examples=arguments.max_train_examples,
-        max_test_examples=arguments.max_test_examples,
-    )
     columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
     files = {"csv_separator": arguments.csv_separator, "encoding": arguments.encoding}
     with list_of_failures(arguments.output_dir):

@@ -139,7 +139,7 @@ class DataArguments:
                 "--dataset_name must be given: a file, a folder, a data set on the Hub, or 'documentation' to try it "
                 "on the documentation of installed packages."
             )
-        self.views_kwargs = read_json_option("views_kwargs", self.views_kwargs, "ratio_min")
+        self.views_kwargs = read_json_option("views_kwargs", self.views_kwargs, "parts")
         get_views(self.views, self.views_kwargs)  # before anything is loaded
 
 

@@ -21,7 +21,7 @@ from ..arrays.store import Store
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..encoding.text_embedder import TextEmbedder
 from ..reading.copies import label_set, warn_of_contradictions
-from ..reading.inputs import InputRow, check_lengths, expand_paths, read_inputs, rows_of, warn_of_failures
+from ..reading.inputs import InputRow, check_lengths, expand_paths, read_inputs, rows_of
 from ..reading.labels import are_lists, describe_alike, names_of_labels, plain_spelling
 from ..reading.origins import Origin
 from .knn_datastore import KNNDatastore
@@ -60,7 +60,6 @@ def add_examples(
     """
     given = list(read_inputs(texts))
     check_lengths(given, labels, ids)
-    warn_of_failures(given)
     read = rows_of(given)
     for row in read:
         if not row.text.strip():
@@ -207,7 +206,6 @@ def add_documents(
         )
     given = list(read_inputs(expand_paths(texts), show_progress=embedder.options.show_progress))
     check_lengths(given, ids=ids)
-    warn_of_failures(given)
     read = rows_of(given)
     if not read:
         logger.warning("There are no documents to add: is the folder, or the pattern of its files, the right one?")

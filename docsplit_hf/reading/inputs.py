@@ -7,7 +7,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .files.failure_lists import report_failures
 from .files.failures import FailedFile
 from .files.finding import find_files, name_of_document
 from .files.places import FileText
@@ -94,8 +93,7 @@ def _read_files(items: Iterable[Any], progress_total: int | None) -> Iterator[tu
 
 
 def rows_of(given: Sequence[InputRow | FailedFile]) -> list[InputRow]:
-    """The inputs that were read; files that could not be read are logged."""
-    report_failures([one for one in given if isinstance(one, FailedFile)], len(given))
+    """The inputs that were read."""
     return [row for row in given if isinstance(row, InputRow)]
 
 

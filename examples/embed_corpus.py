@@ -7,13 +7,12 @@ The same command continues an interrupted run. Change the blocks for other sourc
 
 import argparse
 import os
-from pathlib import Path
 
 from datatrove.executor import LocalPipelineExecutor
 
 from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader
 from docsplit_hf.cores import core_count
-from docsplit_hf.storage.shards import count_documents
+from docsplit_hf.storage.shards import read_shards
 
 
 def main() -> None:
@@ -36,8 +35,8 @@ def main() -> None:
         logging_dir=os.path.join(given.shards, "logs"),
         skip_completed=False,  # datatrove still counts a task as completed after its shard was deleted
     ).run()
-    documents, finished = count_documents(Path(given.shards), given.tasks)
-    print(f"{documents:,} documents in {finished} of {given.tasks} shards: {given.shards}")
+    documents = sum(shard.rows for shard in read_shards(given.shards).shards)
+    print(f"{documents:,} documents in {given.tasks} of {given.tasks} shards: {given.shards}")
 
 
 if __name__ == "__main__":

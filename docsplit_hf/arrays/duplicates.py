@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -67,42 +67,25 @@ def equal_neighbors(
     return equal_texts | (distances <= EQUAL_DISTANCE * norms)
 
 
-def ids_of_examples(
-    snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None] | None, labels: Sequence[str | list[str]]
-) -> list[str | None]:
-    """The id of the first row with each text, pair and labels (names, in any order), or None."""
-    from ..reading.copies import label_set
+class StoredExample(NamedTuple):
+    """The text and pair, the labels and the id of a row."""
 
-    in_table, own = number_texts(snapshot.rows, texts, text_pairs)
-    rows = np.flatnonzero(in_table >= 0)
-    ids = values_of(snapshot.rows["id"], rows)
-    known: dict[tuple[int, frozenset[str]], str] = {}
-    for number, label, row_id in zip(in_table[rows].tolist(), snapshot.labels[rows], ids, strict=True):
-        numbers = np.flatnonzero(label) if label.ndim else [label]
-        known.setdefault((number, frozenset(snapshot.label_names[i] for i in numbers)), row_id)
-    return [known.get(example) for example in zip(own.tolist(), map(label_set, labels), strict=True)]
+    content: tuple[str, str | None]
+    labels: frozenset[str]
+    id: str
 
 
 def examples_of_texts(
     snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
-) -> list[tuple[tuple[str, str | None], frozenset[str]]]:
-    """Text, pair and labels of the rows with one of these texts and its pair."""
+) -> list[StoredExample]:
+    """The rows with one of these texts and its pair, in their order."""
     in_table, own = number_texts(snapshot.rows, texts, text_pairs)
     contents = dict(zip(own.tolist(), zip(texts, text_pairs, strict=True), strict=True))
     rows = np.flatnonzero(np.isin(in_table, own) & (in_table >= 0))
+    ids = values_of(snapshot.rows["id"], rows)
     found = []
-    for number, label in zip(in_table[rows].tolist(), snapshot.labels[rows], strict=True):
+    for number, label, row_id in zip(in_table[rows].tolist(), snapshot.labels[rows], ids, strict=True):
         numbers = np.flatnonzero(label) if label.ndim else [label]
-        found.append((contents[number], frozenset(snapshot.label_names[i] for i in numbers)))
+        labels = frozenset(snapshot.label_names[i] for i in numbers)
+        found.append(StoredExample(contents[number], labels, row_id))
     return found
-
-
-def first_of_equals(
-    texts: Sequence[str], text_pairs: Sequence[str | None], labels: Sequence[str | list[str]]
-) -> list[int]:
-    """Position of the first example with the text, pair and labels of each example."""
-    from ..reading.copies import label_set
-
-    first: dict[tuple[str, str | None, frozenset[str]], int] = {}
-    examples = zip(texts, text_pairs, map(label_set, labels), strict=True)
-    return [first.setdefault(example, i) for i, example in enumerate(examples)]

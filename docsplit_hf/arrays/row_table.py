@@ -9,7 +9,7 @@ import numpy as np
 
 from ..reading.characters import replace_lone_surrogates
 from ..reading.origins import Origin
-from .keys import BLOCK_ROWS, as_matrix, check_finite
+from .keys import as_matrix, check_finite
 from .passages import Passages
 from .text_table import TextColumn, TextTable
 
@@ -22,9 +22,6 @@ TEXT_COLUMNS = ("id", "text", "text_pair", *ORIGIN_COLUMNS)
 # Each call of add makes a chunk of a column, and many chunks slow down look-ups.
 MAX_SMALL_CHUNKS = 256  # with more, they are joined
 SMALL_CHUNK = 4_096  # rows
-MIN_CANDIDATE_IDS = 100  # automatic ids checked at a time
-# Relative to the norm of the key: rounding, such as to float16, moves the only passage of a row by less.
-PASSAGE_TOLERANCE = 1e-2
 
 
 def make_rows(
@@ -186,23 +183,15 @@ def ids_among(ids: Iterable[str], *tables: pa.Table) -> set[str]:
 
 def counted_ids(ids: Sequence[str | None], next_id: int, *tables: pa.Table, prefix: str = "") -> tuple[list[str], int]:
     """Replace None by unused numbers from ``next_id`` on; also return the next number."""
-    given_ids = {row_id for row_id in ids if row_id is not None}
     missing = sum(row_id is None for row_id in ids)
-    new_ids: list[str] = []
-    while len(new_ids) < missing:
-        tried = max(missing - len(new_ids), MIN_CANDIDATE_IDS)
-        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + tried)]
-        taken = ids_among(candidates, *tables) | given_ids
-        free = [place for place, row_id in enumerate(candidates) if row_id not in taken][: missing - len(new_ids)]
-        new_ids += [candidates[place] for place in free]
-        if free:
-            next_id += free[-1] + 1
-        else:
-            # Millions of given ids may be such numbers: continue after the largest.
-            last = next_id + len(candidates) - 1
-            next_id = max(last, _largest_number(prefix, *tables)) + 1
-    remaining = iter(new_ids)
-    return [next(remaining) if row_id is None else row_id for row_id in ids], next_id
+    given_ids = [row_id for row_id in ids if row_id is not None]
+    candidates = [f"{prefix}{number}" for number in range(next_id, next_id + missing)]
+    if ids_among(candidates, *tables) or not set(candidates).isdisjoint(given_ids):
+        # Given ids may be such numbers: continue after the largest.
+        next_id = max(next_id, _largest_number(prefix, make_rows(len(given_ids), given_ids), *tables) + 1)
+        candidates = [f"{prefix}{number}" for number in range(next_id, next_id + missing)]
+    remaining = iter(candidates)
+    return [next(remaining) if row_id is None else row_id for row_id in ids], next_id + missing
 
 
 def _largest_number(prefix: str, *tables: pa.Table) -> int:
@@ -301,18 +290,6 @@ def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None =
             )
     passages = Passages(embeddings, counts.astype(np.int64), spans.astype(np.int64))
     check_spans(passages, rows)
-    with_one_passage = np.flatnonzero(counts == 1)
-    ends = np.cumsum(counts)
-    for start in range(0, len(with_one_passage), BLOCK_ROWS):
-        part = with_one_passage[start : start + BLOCK_ROWS]
-        own = embeddings[ends[part] - 1].astype(np.float32)
-        expected = keys[part].astype(np.float32)
-        far = np.linalg.norm(own - expected, axis=1) > PASSAGE_TOLERANCE * np.linalg.norm(expected, axis=1)
-        if far.any():
-            row = part[far.argmax()]
-            raise ValueError(
-                f"Row {row} has one passage, and its embedding differs from the key: normalize both, or neither."
-            )
     return several_passages(passages)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
-from ..reading.characters import replace_lone_surrogates
 from ..reading.origins import Origin, PlaceShown
 from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
 from .index import IndexOptions, approximate_search
@@ -31,7 +30,7 @@ PASSAGES_PER_ROW = 4  # passages fetched from an index per wanted row; multiplie
 
 @dataclass(frozen=True, eq=False)
 class FittedState:
-    """Settings, arrays and a vocabulary that can be saved: copied, checked and read-only.
+    """Settings, arrays and a vocabulary that can be saved: copied, and read-only.
 
     ``settings``: a JSON object, which the store does not interpret. ``arrays``: finite, of ``DTYPES``, by name.
     ``vocabulary``: strings without lone surrogates.
@@ -42,46 +41,23 @@ class FittedState:
     vocabulary: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", _as_json(self.settings))
+        object.__setattr__(self, "settings", copy.deepcopy(self.settings))
         object.__setattr__(self, "arrays", {name: _frozen(name, array) for name, array in self.arrays.items()})
         object.__setattr__(self, "vocabulary", tuple(self.vocabulary))
-        for term in self.vocabulary:
-            if not _is_text(term):
-                raise ValueError(
-                    f"The term {term!r} of the vocabulary is not a string, or has half a character (a lone surrogate): "
-                    "clean it with docsplit_hf.reading.characters.replace_lone_surrogates."
-                )
 
     def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
         # Built again, as pickles lose the read-only flag of arrays.
         return FittedState, (self.settings, self.arrays, self.vocabulary)
 
 
-def _as_json(settings: dict[str, Any]) -> dict[str, Any]:
-    try:
-        copied = json.loads(json.dumps(settings, allow_nan=False))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"The settings of a fitted state must be JSON, and they are not: {error}.") from error
-    if copied != settings or not isinstance(copied, dict):
-        raise ValueError(f"JSON gives the settings {settings!r} back as {copied!r}: use lists, and strings as names.")
-    return copied
-
-
 def _frozen(name: str, array: np.ndarray) -> np.ndarray:
-    if not _is_text(name) or name == "__metadata__":  # reserved by safetensors
-        raise ValueError(f"An array of a fitted state is named {name!r}: give it another name.")
-    if not isinstance(array, np.ndarray) or array.dtype not in map(np.dtype, DTYPES):
-        kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-        raise ValueError(f"The array {name!r} of a fitted state is {kind}, not one of {', '.join(DTYPES)}: convert it.")
+    if array.dtype not in map(np.dtype, DTYPES):
+        raise ValueError(f"The array {name!r} of a fitted state is {array.dtype}, not one of {', '.join(DTYPES)}.")
     if not np.isfinite(array).all():
         raise ValueError(f"The array {name!r} of a fitted state holds NaN or infinity: fit again.")
     copied = np.array(array, order="C")  # safetensors needs contiguous arrays
     copied.flags.writeable = False
     return copied
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and replace_lone_surrogates(value) == value
 
 
 class TextSpan(PlaceShown, total=False):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.duplicates import examples_of_texts, first_of_equals, ids_of_examples, number_texts, rows_of_texts
+from ..arrays.duplicates import examples_of_texts, number_texts, rows_of_texts
 from ..arrays.passages import Passages
 from ..arrays.row_table import has_origins, ids_among, origins_of, take_passages
 from ..arrays.snapshot import Snapshot
@@ -21,7 +21,8 @@ from ..arrays.store import Store
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..encoding.text_embedder import TextEmbedder
 from ..reading.copies import label_set, warn_of_contradictions
-from ..reading.inputs import InputRow, check_lengths, expand_paths, read_inputs, rows_of, warn_of_failures
+from ..reading.files.failures import FailedFile
+from ..reading.inputs import InputRow, check_lengths, expand_paths, read_inputs, rows_of
 from ..reading.labels import are_lists, describe_alike, names_of_labels, plain_spelling
 from ..reading.origins import Origin
 from .knn_datastore import KNNDatastore
@@ -60,8 +61,7 @@ def add_examples(
     """
     given = list(read_inputs(texts))
     check_lengths(given, labels, ids)
-    warn_of_failures(given)
-    read = rows_of(given)
+    read = _readable(given)
     for row in read:
         if not row.text.strip():
             raise ValueError(f"Text {row.number} is empty: leave it out.")
@@ -80,14 +80,17 @@ def add_examples(
             _refuse_new_label(name, datastore.label_names, what, next_step)
     replaced_ids = ids if replace_ids and ids is not None else []
     found = datastore.view().get(texts, pairs, replaced_ids)
-    new_examples = zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True)
-    warn_of_contradictions([*examples_of_texts(found, texts, pairs), *new_examples])
+    new_examples = list(zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True))
+    stored = examples_of_texts(found, texts, pairs)
+    warn_of_contradictions([*((example.content, example.labels) for example in stored), *new_examples])
     _warn_of_alike(labels, datastore.label_names)
     ids_by_row: list[Any] = [None] * len(texts)  # ids of existing examples
     first: Sequence[int] = range(len(texts))  # number of the first equal example among the given ones
     if not allow_duplicates:
-        ids_by_row = ids_of_examples(found, texts, pairs, labels)
-        first = first_of_equals(texts, pairs, labels)
+        known_ids = {(example.content, example.labels): example.id for example in reversed(stored)}
+        ids_by_row = [known_ids.get(example) for example in new_examples]
+        numbers: dict[Any, int] = {}
+        first = [numbers.setdefault(example, i) for i, example in enumerate(new_examples)]
     rows = [i for i in range(len(texts)) if first[i] == i and ids_by_row[i] is None]
     if len(rows) < len(texts):
         logger.warning(
@@ -116,6 +119,16 @@ def add_examples(
             ids_by_row[i] = added_id
     added_ids = {row.number: ids_by_row[i] for row, i in zip(read, first, strict=True)}
     return [added_ids.get(number) for number in range(len(given))]
+
+
+def _readable(given: Sequence[InputRow | FailedFile]) -> list[InputRow]:
+    """The inputs that were read; files that were not are logged."""
+    failed = [one for one in given if isinstance(one, FailedFile)]
+    if failed:
+        from ..reading.files.failure_lists import report_failures  # here, as texts are added without files
+
+        report_failures(failed, len(given))
+    return rows_of(given)
 
 
 def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:
@@ -207,8 +220,7 @@ def add_documents(
         )
     given = list(read_inputs(expand_paths(texts), show_progress=embedder.options.show_progress))
     check_lengths(given, ids=ids)
-    warn_of_failures(given)
-    read = rows_of(given)
+    read = _readable(given)
     if not read:
         logger.warning("There are no documents to add: is the folder, or the pattern of its files, the right one?")
     texts = [row.text for row in read]

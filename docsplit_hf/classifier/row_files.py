@@ -73,7 +73,7 @@ def _file_rows(source: Path, text_column: str, csv_separator: str | None, encodi
         if kind == "json":
             yield from read_json_rows(source, encoding)
         elif kind == "csv":
-            yield from read_csv_rows(source, options, ROWS_AT_A_TIME)
+            yield from read_csv_rows(source, options)
         elif kind == "parquet":
             _check_pyarrow(source)
             import pyarrow.parquet as pq

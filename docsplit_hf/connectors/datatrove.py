@@ -1,4 +1,4 @@
-"""Blocks of datatrove that split one .jsonl file over tasks, read files, and embed a corpus of any size."""
+"""Blocks of datatrove that split one .jsonl file over tasks, and embed a corpus of any size."""
 
 from __future__ import annotations
 
@@ -20,11 +20,6 @@ from ..encoding.document_encoder import DocumentEncoder
 from ..extras import check_extra
 from ..reading.characters import replace_lone_surrogates
 from ..reading.file_formats import lines_between
-from ..reading.files.failures import FailedFile
-from ..reading.files.finding import find_files, relative_name
-from ..reading.files.options import FileOptions
-from ..reading.files.reader import read_files
-from ..reading.origins import FILE_COLUMN, PLACES_COLUMN, make_origin
 from ..reading.text_warnings import sum_up_warnings, unlogged
 from ..storage.shards import DTYPES, ShardWriter, begin_corpus, is_finished
 from ..training.base_trainer import temporarily
@@ -88,52 +83,6 @@ class JsonlRangeReader(BaseReader):
             yield document
 
 
-class ReadFiles(PipelineStep):
-    """Reads PDF, Word, HTML and other files; each task reads every n-th one.
-
-    The id of a document is the path of its file below the folder. Its metadata have the ``file`` and its ``places``, as
-    in the rows of ``docsplit_hf.load_files``. Files that cannot be read are left out, logged, and counted by reason in
-    the statistics.
-
-    Args:
-        source: A folder, which is read with its sub-folders, or a pattern such as ``"inbox/**/*.pdf"``.
-        options: Limits, cleaning and OCR.
-        cache_dir: Folder of the texts of files that were read before, on a file system that all tasks share. None: no
-            cache.
-
-    Raises:
-        FileNotFoundError: If there is no file, when a task begins.
-    """
-
-    name = "Read files"
-    type = "docsplit_hf"
-
-    def __init__(
-        self, source: str | Path, options: FileOptions | None = None, cache_dir: str | Path | None = None
-    ) -> None:
-        super().__init__()
-        self.source = str(source)
-        self.options = options
-        self.cache_dir = None if cache_dir is None else str(cache_dir)
-
-    def run(self, data: Iterator[Document] | None = None, rank: int = 0, world_size: int = 1) -> Iterator[Document]:
-        """Yield the documents of a task, after those of the steps before."""
-        yield from data or ()
-        root = Path(self.source) if Path(self.source).is_dir() else None
-        paths = find_files(self.source)[rank::world_size]
-        results = read_files(paths, self.options, 1, self.cache_dir, show_progress=False)
-        for path, result in zip(paths, results, strict=True):
-            name = relative_name(path, root)
-            if isinstance(result, FailedFile):
-                logger.warning(f"{name} is not read: {result.reason}. {result.remedy}")
-                self.stat_update(f"left out, {result.reason}")
-                continue
-            places = [place._asdict() for place in result.places]
-            document = Document(text=result.text, id=name, metadata={"file": name, "places": places})
-            self.update_doc_stats(document)
-            yield document
-
-
 class EmbedDocuments(PipelineStep):
     """Embeds the documents of each task of a pipeline into a shard, which is written completely or not at all.
 
@@ -150,8 +99,6 @@ class EmbedDocuments(PipelineStep):
         keep_texts: Whether the shards have the texts.
         label_key: The key of the label in a document's metadata. None: no labels.
         source: A description of the source, as JSON values; a folder that was begun with another one is refused.
-        keep_files: Whether the shards have ``file`` and ``places`` of a document's metadata, as ``load_files`` gives
-            them.
 
     Raises:
         ValueError: If the folder was begun with another encoder, number of tasks or source, or an argument is not
@@ -173,7 +120,6 @@ class EmbedDocuments(PipelineStep):
         keep_texts: bool = True,
         label_key: str | None = None,
         source: Mapping[str, Any] | None = None,
-        keep_files: bool = False,
     ) -> None:
         super().__init__()
         if dtype not in DTYPES:
@@ -189,7 +135,6 @@ class EmbedDocuments(PipelineStep):
         self.keep_texts = keep_texts
         self.label_key = label_key
         self.source = source
-        self.keep_files = keep_files
 
     def begin(self, tasks: int) -> DocumentEncoder:
         """Write the settings of all shards, or check them, and return the encoder."""
@@ -219,8 +164,6 @@ class EmbedDocuments(PipelineStep):
             "label_names": None,
             "probe": probe.tolist(),
         }
-        if self.keep_files:  # else the description is that of earlier releases
-            shared["keep_files"] = True
         begin_corpus(Path(self.folder), shared)
         return encoder
 
@@ -236,7 +179,7 @@ class EmbedDocuments(PipelineStep):
             if is_finished(folder, rank):
                 logger.info("The shard of task %d is finished already.", rank)
                 return
-            writer = ShardWriter(folder, rank, encoder.dimension, self.dtype, self.keep_files)
+            writer = ShardWriter(folder, rank, encoder.dimension, self.dtype)
             with writer as shard, sum_up_warnings():
                 for documents in iter(lambda: list(islice(data, EMBEDDING_BATCH)), []):
                     with self.track_time("batch"):
@@ -252,10 +195,7 @@ class EmbedDocuments(PipelineStep):
         texts = [replace_lone_surrogates(document.text) for document in used]
         keys = encoder.encode(texts, show_progress=False, long_documents=self.long_documents)
         labels = [self._label(document) for document in used]
-        origins = None
-        if self.keep_files:
-            origins = [make_origin(each.metadata.get(FILE_COLUMN), each.metadata.get(PLACES_COLUMN)) for each in used]
-        shard.add(ids, texts if self.keep_texts else [None] * len(used), labels, keys, origins)
+        shard.add(ids, texts if self.keep_texts else [None] * len(used), labels, keys)
 
     def _label(self, document: Document) -> str | None:
         """The label in a document's metadata; None without ``label_key``."""

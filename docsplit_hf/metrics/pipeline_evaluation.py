@@ -67,9 +67,8 @@ def evaluate_pipeline(
         confidence_level: The confidence level of the intervals, between 0 and 1.
         n_resamples: The number of resamples for the intervals. 1,000 of 1,000 texts take about 10 s with all metrics.
         random_state: The seed of the resamples.
-        text_column: The column of texts. None: ``text``; if it does not exist, a column is guessed from names and
-            values, which is logged.
-        label_column: The column of labels. None: ``label``, or guessed in the same way.
+        text_column: The column of texts. None: ``text``.
+        label_column: The column of labels. None: ``label``.
         text_pair_column: The column of second texts. None: ``text_pair``, if it exists.
         **options: Passed to the pipeline, such as ``batch_size`` or ``k``.
 

@@ -25,9 +25,7 @@ def columns_of(rows: Iterable[Mapping[str, Any]], *needed: str | None) -> list[s
     return columns
 
 
-def guess_columns(
-    rows: Sequence[Mapping[str, Any]], most_labels: int | None = None, text_column: str | None = None
-) -> GuessedColumns:
+def guess_columns(rows: Sequence[Mapping[str, Any]], most_labels: int) -> GuessedColumns:
     """Guess the columns of texts and labels from their names or their values.
 
     ``most_labels`` limits the number of different labels.
@@ -37,17 +35,13 @@ def guess_columns(
         raise ValueError("The table has no rows: give one with texts.")
     values = {name: [str(row[name]).strip() for row in rows if row.get(name) not in (None, "")] for name in columns}
     by_lower_name = {name.lower(): name for name in reversed(columns)}
-    if text_column:
-        text = text_column
-    else:
-        longest = max(columns, key=lambda name: sum(map(len, values[name])))
-        text = next((by_lower_name[name] for name in TEXT_NAMES if name in by_lower_name), longest)
+    longest = max(columns, key=lambda name: sum(map(len, values[name])))
+    text = next((by_lower_name[name] for name in TEXT_NAMES if name in by_lower_name), longest)
     distinct = {name: len(set(values[name])) for name in columns if name != text}
     for name in LABEL_NAMES:
         if by_lower_name.get(name) in distinct:
             return GuessedColumns(text, by_lower_name[name])
     # Labels are repeated values. Columns of words are preferred to columns of numbers.
-    limit = len(rows) if most_labels is None else most_labels
-    repeated = [name for name, count in distinct.items() if 1 < count <= min(limit, len(values[name]) / 2)]
+    repeated = [name for name, count in distinct.items() if 1 < count <= min(most_labels, len(values[name]) / 2)]
     preferred = sorted(repeated, key=lambda name: (all(map(str.isdecimal, values[name])), -distinct[name]))
     return GuessedColumns(text, preferred[0] if preferred else None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
-import importlib.util
 import json
 import re
 import sys
@@ -230,36 +229,17 @@ def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: s
 
 def _csv_columns(path: Path, encoding: str, separator: str) -> list[str]:
     """The names in the header of a file, as pandas reads them."""
-    if not has_pandas():
-        with _open(path, "rt", encoding=encoding, newline="") as file:
-            return plain_csv.header(file, separator)
-    import pandas as pd
-
-    return list(pd.read_csv(path, nrows=0, encoding=encoding, sep=separator, na_filter=False).columns)
+    with _open(path, "rt", encoding=encoding, newline="") as file:
+        return plain_csv.header(file, separator)
 
 
-def read_csv_rows(path: Path, options: dict[str, Any], rows_at_a_time: int) -> Iterator[dict[str, str]]:
+def read_csv_rows(path: Path, options: dict[str, Any]) -> Iterator[dict[str, str]]:
     """Read a .csv file with the options of ``reader_options``, without the column that marks what safe_csv wrote."""
-    if not has_pandas():
-        with _open(path, "rt", encoding=options["encoding"], newline="") as file:
-            for row in plain_csv.records(file, options["sep"]):
-                if MARKER in row:
-                    row = {original_cell(name): original_cell(value) for name, value in row.items() if name != MARKER}
-                yield row
-        return
-    import pandas as pd  # here, so that importing docsplit_hf does not load it
-
-    # The csv module refuses long fields.
-    with pd.read_csv(path, chunksize=rows_at_a_time, **options) as frames:
-        for frame in frames:
-            if not isinstance(frame.index, pd.RangeIndex):  # pandas took the first field for an index
-                raise ValueError(MORE_FIELDS)
-            yield from frame.drop(columns=MARKER, errors="ignore").to_dict("records")
-
-
-def has_pandas() -> bool:
-    """Whether pandas is installed: a small installation, which only answers, does without."""
-    return importlib.util.find_spec("pandas") is not None
+    with _open(path, "rt", encoding=options["encoding"], newline="") as file:
+        for row in plain_csv.records(file, options["sep"]):
+            if MARKER in row:
+                row = {original_cell(name): original_cell(value) for name, value in row.items() if name != MARKER}
+            yield row
 
 
 def _separator(path: Path, given: str | None, encoding: str) -> str:

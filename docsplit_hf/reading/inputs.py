@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -13,10 +11,6 @@ from .files.failures import FailedFile
 from .files.finding import find_files, name_of_document
 from .files.places import FileText
 from .origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
-
-logger = logging.getLogger(__name__)
-
-SHOWN_FAILURES = 3  # in a log message
 
 
 class FileInput(NamedTuple):
@@ -112,24 +106,6 @@ def labels_of_folders(files: Sequence[FileInput], folder: Path) -> list[str]:
                 "its label, or give labels."
             )
     return [file.name.partition("/")[0] for file in files]
-
-
-def warn_of_failures(given: Sequence[InputRow | FailedFile]) -> None:
-    """Log the files among inputs that could not be read, by reason."""
-    failed = [one for one in given if isinstance(one, FailedFile)]
-    if not failed:
-        return
-    reasons = Counter(one.reason for one in failed)
-    shown = [f"{one.file} ({one.reason}: {one.remedy})" for one in failed[:SHOWN_FAILURES]]
-    if len(failed) > SHOWN_FAILURES:
-        shown.append("...")
-    logger.warning(
-        "%d of %d files could not be read: %s. %s",
-        len(failed),
-        len(given),
-        ", ".join(f"{times} {reason}" for reason, times in reasons.most_common()),
-        "; ".join(shown),
-    )
 
 
 def as_list(given: Any) -> Any:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .columns import guess_columns
 from .source import as_dataset
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_GUESS_ROWS = 1_000  # rows from which columns are guessed
 MAX_SHOWN_GROUPS = 5  # groups of similar labels in a warning
 
 
@@ -53,10 +51,7 @@ def with_class_labels(
     label_column: str | None = None,
     text_pair_column: str | None = None,
 ) -> Dataset:
-    """Make a data set with ``text`` and ``label`` (a ``ClassLabel``) of a table in memory.
-
-    By default the columns are ``text`` and ``label``; if these do not exist, they are guessed, which is logged.
-    """
+    """Make a data set with ``text`` and ``label`` (a ``ClassLabel``) of a table in memory."""
     import datasets
     import pandas as pd
 
@@ -79,33 +74,14 @@ def with_class_labels(
 
 
 def _with_standard_names(data: Dataset, given: Mapping[str, str | None]) -> Dataset:
-    """Rename the given or guessed columns to ``text``, ``label`` and ``text_pair``."""
+    """Rename the given columns to ``text``, ``label`` and ``text_pair``, which they have by default."""
     columns = data.column_names
-    for name, column in given.items():
-        if column is not None and column not in columns:
+    found = {name: column or name for name, column in given.items() if column or name != "text_pair" or name in columns}
+    for name, column in found.items():
+        if column not in columns:
             raise ValueError(f"There is no column {column!r} among {columns}: choose {name}_column.")
-    found = {name: column or (name if name in columns else None) for name, column in given.items()}
-    if missing := [name for name in ("text", "label") if found[name] is None]:
-        guessed = _guess(data, found)
-        if unknown := [name for name in missing if guessed[name] is None]:
-            raise ValueError(f"None of the columns {columns} seems to hold {unknown[0]}s: choose {unknown[0]}_column.")
-        found |= {name: guessed[name] for name in missing}
-        read = " and ".join(f"{name}s from column {found[name]!r}" for name in missing)
-        otherwise = " and ".join(f"{name}_column" for name in missing)
-        logger.warning("Reading %s, as no other was named (%s).", read, otherwise)
-    roles = {column: name for name, column in found.items() if column is not None}
+    roles = {column: name for name, column in found.items()}
     return data.select_columns(list(roles)).rename_columns({old: new for old, new in roles.items() if old != new})
-
-
-def _guess(data: Dataset, found: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Guess the columns of texts and labels among the columns without a role; None where none fits."""
-    taken = [column for name, column in found.items() if column is not None and name != "text"]
-    free = data.select_columns([column for column in data.column_names if column not in taken])
-    rows = free.select(range(min(len(free), MAX_GUESS_ROWS))).with_format(None).to_list()
-    guessed = guess_columns(rows, text_column=found["text"])
-    features = {name: getattr(feature, "feature", feature) for name, feature in free.features.items()}
-    class_labels = [name for name, feature in features.items() if hasattr(feature, "names")]
-    return {"text": guessed.text, "label": class_labels[0] if len(class_labels) == 1 else guessed.label}
 
 
 def labels_by_name(dataset: Dataset) -> list[str] | list[list[str]]:

@@ -1,4 +1,4 @@
-"""Read .csv files by Python's own reader, as pandas does: for installations without it."""
+"""Read .csv files by Python's own reader, as pandas does, which a small installation lacks."""
 
 from __future__ import annotations
 

@@ -100,28 +100,10 @@ def load_from_hub(name: str, *arguments: Any, **options: Any) -> Any:
     from huggingface_hub.utils import httpx
 
     try:
-        _ask_hub_once(name)
         return datasets.load_dataset(name, *arguments, **options)
     except (ConnectionError, httpx.TransportError, datasets.exceptions.DatasetNotFoundError) as error:
         problem = f"{name!r} is neither a file or folder here, nor found on the Hub (if that could be reached)"
         raise OSError(f"{problem}: check the spelling. ({str(error).splitlines()[0]})") from error
-
-
-def _ask_hub_once(name: str) -> None:
-    """Raise if the Hub cannot be reached and the cache has no copy; ``datasets`` would ask six times, for 23 s."""
-    import huggingface_hub
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-    from huggingface_hub.utils import httpx
-
-    if huggingface_hub.is_offline_mode():
-        return
-    try:
-        huggingface_hub.dataset_info(name, timeout=10)
-    except httpx.TransportError:
-        if huggingface_hub.try_to_load_from_cache(name, "README.md", repo_type="dataset") is None:
-            raise
-    except (HfHubHTTPError, HFValidationError):
-        pass  # datasets says what is wrong
 
 
 def find_splits(

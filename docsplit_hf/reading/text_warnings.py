@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 # Within sum_up_warnings: the sum of all counts and the first example, by the logging function and its first arguments.
 _sums: ContextVar[dict[tuple, tuple[np.ndarray, str]] | None] = ContextVar("_sums", default=None)
-_is_unlogged: ContextVar[bool] = ContextVar("_is_unlogged", default=False)
 
 SAMPLED_TEXTS = 100  # the most texts of a call that are examined
 SAMPLED_CHARACTERS = 300  # at the beginning of each sampled text
@@ -60,13 +59,11 @@ def sum_up_warnings() -> Iterator[None]:
 @contextmanager
 def unlogged() -> Iterator[None]:
     """Drop the warnings about texts within the context; for texts that the user did not give."""
-    sums_before = _sums.set({})
-    was_unlogged = _is_unlogged.set(True)
+    token = _sums.set({})
     try:
         yield
     finally:
-        _is_unlogged.reset(was_unlogged)
-        _sums.reset(sums_before)
+        _sums.reset(token)
 
 
 def log_at_end(log: Callable[..., None], arguments: tuple, counts: np.ndarray, example: str = "") -> None:
@@ -113,8 +110,6 @@ def warn_of_cut_texts(
 
 def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> None:
     """Log if many words in a sample of the texts are unknown to the tokenizer, or spelled letter by letter."""
-    if _is_unlogged.get():
-        return
     sample = [texts[i][:SAMPLED_CHARACTERS] for i in range(0, len(texts), -(-len(texts) // SAMPLED_TEXTS) or 1)]
     words = [word for text in sample for word in _WORD.findall(replace_lone_surrogates(text))]
     if not words:

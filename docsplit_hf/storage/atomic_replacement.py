@@ -1,7 +1,7 @@
 """Replace the files of a folder all together or not at all, even if the process is killed; lock a folder or a file.
 
 A save writes its files to ``.saving`` in the folder, then renames this to ``.saved``. From then on, these files are the
-valid ones, and docsplit_hf reads them there. Those that are new are linked to their places, and ``.saved`` is deleted.
+valid ones, and docsplit_hf reads them there. They are linked to their places, and ``.saved`` is deleted.
 Reading changes nothing: what a killed save has left is put in place by the next save, or by ``finish_save``.
 Readers beside a writer notice a save by the state of the folder (``FolderState``), and read again.
 """
@@ -268,11 +268,10 @@ def _put_in_place(inside: InsideFolder) -> None:
         names = list(saved.files())
         old_names = _files_of_earlier_model(inside, names)
         _refuse_folders(inside, [*names, *old_names])
-        changed = [name for name in names if not saved.has_same_file(name, inside)]
-        for name in changed:
+        for name in names:
             with saved.parent_of(name) as (parent, basename), staging.parent_of(name, make=True) as (links, _):
                 parent.link_to(links, basename)
-        move_files(staging, inside, changed)
+        move_files(staging, inside, names)
         delete_files(inside, old_names)
     inside.rename_folder(SAVED, STAGING)  # readers must not find a part of it under its name
     inside.discard(STAGING)

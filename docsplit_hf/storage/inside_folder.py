@@ -120,13 +120,6 @@ class InsideFolder:
                     raise _refusal(self.path / name)
                 yield name
 
-    def has_same_file(self, name: str, other: InsideFolder) -> bool:
-        """Whether another folder has a plain file of this name with the same content."""
-        try:
-            return self.sha256(name) == other.sha256(name)
-        except (FileNotFoundError, UnsafeFolderError):
-            return False
-
     def sha256(self, name: str) -> str:
         """The SHA-256 of a plain file, 64 hexadecimal digits."""
         with self.parent_of(name) as (parent, basename):

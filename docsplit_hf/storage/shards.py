@@ -3,8 +3,7 @@
 A folder has these files, the last three for each task::
 
     corpus.json        settings of all shards: the encoder, the number of tasks, dimension and dtype of the keys
-    00000.parquet      a row for each document: ``id``, ``text`` (null if not kept), ``label`` (or null), ``passages``;
-                       ``file`` and ``places`` (JSON), if they are kept
+    00000.parquet      a row for each document: ``id``, ``text`` (null if not kept), ``label`` (or null), ``passages``
     00000.safetensors  ``keys``, (N, D), in the order of the documents
     00000.json         numbers of documents and passages, checksums of both files; written last: it completes a shard
 """
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import shutil
 import tempfile
@@ -25,14 +23,12 @@ from typing import Any
 import numpy as np
 
 from ..content_hash import sha256_of_file, sha256_of_parts
-from ..reading.origins import Origin
 from .atomic_replacement import apply_umask_to_weights, flush
 
 CORPUS = "corpus.json"
 FORMAT = "docsplit_hf shards"
 VERSION = 1
 DTYPES = ("float16", "float32")  # of the embeddings on the disk
-PROGRESS = "rows"  # file in the folder of an unfinished shard: the number of its documents so far
 _FIELDS = {"format": str, "version": int, "tasks": int, "dimension": int, "dtype": str, "encoder": dict}
 _SHARD_FIELDS = {"rows": int, "passages": int, "sha256": dict}
 
@@ -93,23 +89,13 @@ def is_finished(folder: Path, task: int) -> bool:
     return (folder / f"{task:05d}.json").is_file()
 
 
-def count_documents(folder: Path, tasks: int, since: float = math.inf) -> tuple[int, int]:
-    """Count documents, and finished shards: documents of finished shards, and of others written to ``since`` a time."""
-    finished = [folder / f"{task:05d}.json" for task in range(tasks) if is_finished(folder, task)]
-    rows = sum(json.loads(file.read_text())["rows"] for file in finished)
-    for file in folder.glob(f".*-*/{PROGRESS}"):
-        with contextlib.suppress(FileNotFoundError):  # its shard was finished in the meantime
-            rows += int(file.read_text() or 0) if file.stat().st_mtime >= since else 0
-    return rows, len(finished)
-
-
 class ShardWriter:
     """Context that writes the shard of a task: completely at its end, or not at all after an error.
 
     Until then the keys are held in memory. Files of the same shard that a killed process has left are deleted.
     """
 
-    def __init__(self, folder: Path, task: int, dimension: int, dtype: str, keep_files: bool = False) -> None:
+    def __init__(self, folder: Path, task: int, dimension: int, dtype: str) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -119,8 +105,6 @@ class ShardWriter:
             shutil.rmtree(left, ignore_errors=True)
         self._place = Path(tempfile.mkdtemp(prefix=f".{self._name}-", dir=folder))
         columns = {"id": pa.string(), "text": pa.string(), "label": pa.string(), "passages": pa.int32()}
-        if keep_files:
-            columns |= {"file": pa.string(), "places": pa.string()}
         self._schema = pa.schema(columns)
         self._table_file = self._place / f"{self._name}.parquet"
         self._table = pq.ParquetWriter(self._table_file, self._schema, compression="zstd", store_schema=False)
@@ -133,19 +117,13 @@ class ShardWriter:
         texts: Sequence[str | None],
         labels: Sequence[str | None],
         keys: np.ndarray,
-        origins: Sequence[Origin | None] | None = None,
     ) -> None:
-        """Append n documents, with one key each, ``(n, D)``; ``origins``: their files and places, if these are kept."""
+        """Append n documents, with one key each, ``(n, D)``."""
         import pyarrow as pa
 
-        columns: list[Sequence[str | int | None]] = [ids, texts, labels, [1] * len(ids)]
-        if origins is not None:
-            columns.append([None if origin is None else origin.file for origin in origins])
-            columns.append([None if origin is None else origin.places_as_json() for origin in origins])
-        self._table.write_table(pa.table(columns, schema=self._schema))
+        self._table.write_table(pa.table([ids, texts, labels, [1] * len(ids)], schema=self._schema))
         self._keys.append(keys.astype(self._keys[0].dtype))
         self._rows += len(ids)
-        (self._place / PROGRESS).write_text(str(self._rows))
 
     def __enter__(self) -> ShardWriter:
         return self

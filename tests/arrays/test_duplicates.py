@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.duplicates import equal_neighbors, first_of_equals, number_texts
+from docsplit_hf.arrays.duplicates import equal_neighbors, number_texts
 from docsplit_hf.arrays.row_table import make_rows
 from docsplit_hf.reading.characters import replace_lone_surrogates
 
@@ -24,15 +24,6 @@ def test_content_numbers_are_equal_for_equal_texts_and_pairs(stored, given):
     for pair, number in zip(given, own.tolist(), strict=True):
         for other, found in zip(stored, in_table.tolist(), strict=True):
             assert (number == found) == (tuple(map(valid, pair)) == tuple(map(valid, other)))
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([None, "a"]), st.sampled_from(["x", "y"])), max_size=9)
-)
-def test_the_first_equal_example_is_found(examples):
-    columns = [list(column) for column in zip(*examples, strict=True)] or [[], [], []]
-    assert first_of_equals(*columns) == [examples.index(example) for example in examples]
-    assert first_of_equals(*columns[:2], [[label] for label in columns[2]]) == first_of_equals(*columns)
 
 
 def test_texts_that_are_not_kept_are_equal_to_none():

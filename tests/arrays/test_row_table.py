@@ -2,12 +2,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from docsplit_hf.arrays.passages import Passages
 from docsplit_hf.arrays.row_table import (
     MAX_SMALL_CHUNKS,
     SMALL_CHUNK,
     append_rows,
-    check_passages,
     counted_ids,
     encode_labels,
     is_counted,
@@ -44,7 +42,7 @@ def test_many_small_additions_do_not_make_many_chunks():
 
 
 def test_missing_ids_are_numbered_and_given_ids_stay():
-    assert counted_ids([None, "a", "01", "3", None], 2, make_rows(1, ["0"])) == (["2", "a", "01", "3", "4"], 5)
+    assert counted_ids([None, "a", "01", "3", None], 2, make_rows(1, ["0"])) == (["4", "a", "01", "3", "5"], 6)
     with pytest.raises(ValueError, match="The id 'a' is there already"):
         append_rows(make_rows(1, ["b"]), make_rows(2, ["a", "c"]), make_rows(1, ["a"]))
 
@@ -52,14 +50,14 @@ def test_missing_ids_are_numbered_and_given_ids_stay():
 def test_automatic_ids_skip_many_given_ids():
     given = make_rows(5_000, map(str, range(5_000)))
     assert counted_ids([None] * 2, 0, given) == (["5000", "5001"], 5002)
-    assert counted_ids([None], 4_999, given, make_rows(1, ["7000"])) == (["5000"], 5001)
+    assert counted_ids([None], 4_999, given, make_rows(1, ["7000"])) == (["7001"], 7002)
     assert counted_ids([*map(str, range(500)), None], 0)[0][-1] == "500"
 
 
 def test_automatic_ids_with_and_without_a_prefix_are_independent():
     one = make_rows(1, ["d0"])
     other = make_rows(1, ["d2"])
-    assert counted_ids([None] * 2, 0, one, other, prefix="d") == (["d1", "d3"], 4)
+    assert counted_ids([None] * 2, 0, one, other, prefix="d") == (["d3", "d4"], 5)
     assert counted_ids([None] * 2, 0, one, other) == (["0", "1"], 2)
 
 
@@ -130,12 +128,3 @@ def test_the_first_label_determines_whether_rows_have_several():
 def test_wrong_labels_are_refused(labels, multi_label, message):
     with pytest.raises(ValueError, match=message):
         encode_labels(labels, NAMES, multi_label)
-
-
-def test_the_row_whose_passage_differs_from_its_key_is_named():
-    keys = np.eye(3, 4, dtype=np.float32)
-    passages = Passages(keys.copy(), np.ones(3, dtype=np.int64), np.array([[0, 1]] * 3))
-    assert check_passages(passages, keys) is None
-    passages.embeddings[2] *= 2
-    with pytest.raises(ValueError, match="Row 2 has one passage, and its embedding differs from the key"):
-        check_passages(passages, keys)

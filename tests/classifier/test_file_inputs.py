@@ -108,7 +108,7 @@ def test_documents_and_examples_are_added_with_their_files(untrained, folder, tm
     files = sorted(folder.rglob("*.pdf"))
     with caplog.at_level(logging.WARNING, "docsplit_hf"):
         ids = untrained.add_examples([files[0], bad, files[40]], ["a", "b", "c"], ids=["x", "y", "z"])
-    assert ids == ["x", None, "z"] and "1 of 3 files could not be read: 1 damaged" in caplog.text
+    assert ids == ["x", None, "z"] and "1 of 3 files are not read:\n  1 damaged" in caplog.text
     pages = untrained.datastore.origins[0].places
     assert [place.name for place in pages] == ["1", "2"] and untrained.datastore.label_names == ("a", "c")
     added = untrained.add_documents(folder)

@@ -15,10 +15,8 @@ from docsplit_hf import DocumentEncoder, KNNClassifier, default_checkpoint
 datatrove = pytest.importorskip("datatrove", reason="The extra datatrove is not installed.")
 from datatrove.data import Document  # noqa: E402
 
-from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader, ReadFiles  # noqa: E402
+from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader  # noqa: E402
 from docsplit_hf.encoding.embedders import make_embedder  # noqa: E402
-
-from ..reading.files.sample_files import make_pdf  # noqa: E402
 
 IDS = [*"01234567", "8\ud800"]
 TEXTS = [f"The report {i} is long. " * (i + 1) for i in range(7)] + [" \n", "One\ud800 sentence."]
@@ -87,19 +85,3 @@ def test_without_datatrove_an_error_names_the_extra(monkeypatch):
         ModuleNotFoundError, match=r"datatrove, which is not installed: pip install -e \"\.\[datatrove\]"
     ):
         importlib.import_module("docsplit_hf.connectors.datatrove")
-
-
-def test_tasks_read_the_files_of_a_folder_between_them(tmp_path, caplog):
-    pytest.importorskip("pypdfium2", reason="The extra files is not installed.")
-    folder = tmp_path / "files"
-    (folder / "sub").mkdir(parents=True)
-    (folder / "a.pdf").write_bytes(make_pdf(["Page one.", "Page two."]))
-    (folder / "b.txt").write_bytes(b"")
-    (folder / "sub" / "c.txt").write_text("Plain.")
-    read = ReadFiles(folder, cache_dir=tmp_path / "cache")
-    before = [Document("before", "x")]
-    by_task = [list(read.run(iter(before), task, 2)) for task in (0, 1)]
-    assert [[document.id for document in found] for found in by_task] == [["x", "a.pdf", "sub/c.txt"], ["x"]]
-    pdf = by_task[0][1]
-    assert pdf.text == "Page one.\nPage two." and [place["name"] for place in pdf.metadata["places"]] == ["1", "2"]
-    assert "b.txt is not read: empty" in caplog.text and read.stats["left out, empty"].total == 1

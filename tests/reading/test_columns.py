@@ -18,7 +18,7 @@ def test_columns_are_guessed_from_names_and_values():
         {"id": str(number), "year": str(2000 + number % 3), "what": text, "split": "ab"[number % 2]}
         for number, text in enumerate(long)
     ]
-    assert guess_columns(rows) == ("what", "split")  # no numbers where there are names
+    assert guess_columns(rows, 200) == ("what", "split")  # no numbers where there are names
     assert guess_columns(as_rows(long, long), 200) == ("body", None)  # labels come again
     assert guess_columns(as_rows(long, ["a", "b", "c"] * 2), 2) == ("body", None)  # more labels than the page takes
     assert guess_columns([{"text": "a", "label": "b"}], 200) == ("text", "label")  # so they are called
@@ -31,8 +31,6 @@ def test_guessed_columns_exist_and_differ(rows):
     assert text in columns and label in columns - {text} | {None}
 
 
-def test_the_label_column_differs_from_a_given_text_column():
-    rows = [{"body": f"A longer text {number}.", "kind": "ab"[number % 2]} for number in range(6)]
-    assert guess_columns(rows, text_column="kind") == ("kind", None)  # what is left does not come again
+def test_a_table_without_rows_is_refused():
     with pytest.raises(ValueError, match="has no rows"):
-        guess_columns([])
+        guess_columns([], 200)

@@ -2,10 +2,7 @@
 
 import csv
 import logging
-import socket
 
-import datasets
-import huggingface_hub
 import pytest
 
 from docsplit_hf import load_documents, load_labeled_examples
@@ -13,7 +10,7 @@ from docsplit_hf.reading.files.failure_lists import list_of_failures
 from docsplit_hf.reading.files.finding import refuse_mistyped_path
 from docsplit_hf.reading.load_documents import load_unlabeled_texts
 from docsplit_hf.reading.origins import origins_of_rows
-from docsplit_hf.reading.source import kind_of, load_from_hub
+from docsplit_hf.reading.source import kind_of
 
 from ..documents import write_damaged, write_docx, write_pdf
 
@@ -175,14 +172,3 @@ def test_existing_paths_and_names_on_the_hub_pass(tmp_path, monkeypatch):
         "sentence-transformers/LaBSE",
     ):
         assert refuse_mistyped_path(name) is None
-
-
-def test_a_hub_that_cannot_be_reached_is_asked_once(monkeypatch):
-    with socket.socket() as closed:  # bound, and nobody listens
-        closed.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
-        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(datasets, "load_dataset", lambda *_: pytest.fail("datasets would ask six times"))
-        with pytest.raises(OSError, match="'somebody/animals' is neither a file or folder here, nor found on the Hub"):
-            load_from_hub("somebody/animals")

@@ -125,18 +125,6 @@ def killed(folder, new=NEW):
         replace(folder, new)
 
 
-def test_files_that_have_not_changed_are_not_written(tmp_path):
-    write(tmp_path, OLD)
-    before = {name: (tmp_path / name).stat() for name in OLD}
-    replace(tmp_path, EDITED)
-    assert content(tmp_path) == EDITED
-    changed = {name for name in OLD if (tmp_path / name).stat().st_ctime_ns != before[name].st_ctime_ns}
-    assert changed == {MANIFEST}
-    again = (tmp_path / MANIFEST).stat()
-    replace(tmp_path, EDITED)
-    assert (tmp_path / MANIFEST).stat() == again
-
-
 def test_a_save_without_a_tokenizer_leaves_the_one_there(tmp_path):
     write(tmp_path, OLD)
     with replaced_at_once(tmp_path) as staging:

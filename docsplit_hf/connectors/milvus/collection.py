@@ -234,7 +234,7 @@ def _cause_and_remedy(error: BaseException, timeout: float) -> str:
     reason = str(message).strip().split(", debug=")[0]
     signs = " ".join([reason, *map(str, _causes(error))]).lower()
     if "unauthenticated" in signs or "auth check failure" in signs:
-        return "the token was refused: pass a valid token, or the name of its environment variable as token_variable."
+        return "the token was refused: pass a valid token."
     if "permission" in signs:
         return f"the user of this token lacks the permission: grant it, or use another token. ({reason})"
     if "open local milvus failed" in signs:

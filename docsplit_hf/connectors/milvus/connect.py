@@ -28,7 +28,6 @@ def connect_datastore(
     collection: str | None = None,
     *,
     token: str | None = None,
-    token_variable: str | None = None,
     timeout: float = 30.0,
     index: str = "AUTOINDEX",
     dimension: int | None = None,
@@ -43,7 +42,6 @@ def connect_datastore(
             collection, ``"milvus://HOST:19530/COLLECTION"``.
         collection: The name of the collection. If it does not exist, it is created; this needs the dimension.
         token: Token for a server with authentication; it is kept in memory only.
-        token_variable: Name of an environment variable with the token, in place of ``token``.
         timeout: Timeout of a request including retries, in seconds.
         index: Index of a new collection: ``"AUTOINDEX"``, ``"FLAT"`` (exact), ``"HNSW"``, ``"IVF_FLAT"``,
             ``"DISKANN"``.
@@ -55,7 +53,7 @@ def connect_datastore(
 
     Raises:
         ModuleNotFoundError: If pymilvus is not installed.
-        ValueError: If the address, the name or the token's variable is wrong, or the collection has other properties.
+        ValueError: If the address or the name is wrong, or the collection has other properties.
         RemoteDatastoreError: An ``OSError``, if Milvus cannot be reached, or refuses.
     """
     server_or_folder, name = parse_address(address, collection)
@@ -65,7 +63,7 @@ def connect_datastore(
         raise ValueError(
             f"There is no folder {str(parent)!r} for {server_or_folder!r}: create it, or correct the address."
         )
-    collection = Collection(server_or_folder, name, find_token(token, token_variable), timeout)
+    collection = Collection(server_or_folder, name, token or "", timeout)
     if probe is not None:
         probe = as_matrix(probe, "probe", dimension)
         dimension = probe.shape[1]
@@ -123,14 +121,3 @@ def parse_address(address: str | Path, collection: str | None = None) -> tuple[s
             "milvus-lite, which ends in .db."
         )
     return address, collection
-
-
-def find_token(token: str | None, token_variable: str | None) -> str:
-    """Return the token, or the value of the environment variable; empty if both are None."""
-    if token_variable is None:
-        return token or ""
-    if token is not None:
-        raise ValueError("Pass token or token_variable, not both.")
-    if not os.environ.get(token_variable):
-        raise ValueError(f"The environment variable {token_variable!r}, given as token_variable, is not set.")
-    return os.environ[token_variable]

@@ -25,12 +25,11 @@ ALL_FILES = (ANY_FOLDERS, "*")
 TEXT_FILES = (ANY_FOLDERS, "*.[tT][xX][tT]")
 
 
-def find_files(source: str | Path, recursive: bool = True) -> list[Path]:
+def find_files(source: str | Path) -> list[Path]:
     """Find files.
 
     Args:
-        source: A file, a folder, or a pattern such as ``"inbox/**/*.pdf"``.
-        recursive: Whether to look in sub-folders of a folder.
+        source: A file, a folder, which is read with its sub-folders, or a pattern such as ``"inbox/**/*.pdf"``.
 
     Returns:
         The files, sorted by their paths. Hidden files, files of the system (``Thumbs.db``) and of Word (``~$...``), and
@@ -43,7 +42,7 @@ def find_files(source: str | Path, recursive: bool = True) -> list[Path]:
     if os.path.isfile(source):
         return [Path(source)]
     folder = Path(source)
-    pattern: Sequence[str] = ALL_FILES if recursive else ("*",)
+    pattern: Sequence[str] = ALL_FILES
     if not folder.is_dir():
         folder, pattern = _folder_and_pattern(folder)
     left_out: Counter[str] = Counter()

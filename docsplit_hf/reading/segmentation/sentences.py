@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
 import re
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from .certain_boundaries import cut_at_certain_boundaries
 
-# Limits for the input of pysbd. All but the last are numbers of characters, so that boundaries do not depend on the
-# machine.
+# Limits for the input of pysbd: numbers of characters, so that boundaries do not depend on the machine.
 PIECE_CHARACTERS = 1_000  # pysbd takes quadratic time: 2-3 microseconds per character at this length, 8 at 8,000
 PIECE_LIST_MARKERS = 24  # pysbd's time is quadratic in the number of list markers
 PIECE_COST = 50  # what a piece counts at least, in characters: a call of pysbd takes at least 70-110 microseconds
 DOCUMENT_CHARACTERS = 100_000  # 0.3 s for prose, 1.3 s for the worst known text within the other limits
-PIECE_SECONDS = 1.0  # 300 times as long as a piece of prose takes, so that ordinary texts never reach it
 
 PATTERNS = {
     "newline": re.compile(r"[^\r\n]*[\r\n]+|[^\r\n]+"),  # a line is a sentence
@@ -113,12 +109,8 @@ class PysbdSegmenter:
                 cost = max(len(piece), PIECE_COST)
                 if cost <= characters_left and _is_within_limits(piece):
                     characters_left -= cost
-                    try:
-                        split = _call_within(PIECE_SECONDS, _split_with_pysbd, piece, self.language)
-                    except TimeoutError:
-                        characters_left = 0
-                    except ValueError:
-                        pass  # pysbd calls int() on list numbers with one of the separators \x1c to \x1f
+                    with contextlib.suppress(ValueError):  # pysbd calls int() on list numbers with \x1c to \x1f
+                        split = _split_with_pysbd(piece, self.language)
                 sentences.extend(split_plain(piece) if split is None else split)
         return _attach_blanks(sentences)
 
@@ -147,35 +139,6 @@ def _segment_with(function: Splitter, text: str) -> list[str]:
             f"have {joined[index : index + 20]!r}. Return every character once, white space at the end of a sentence."
         )
     return _attach_blanks(pieces)
-
-
-class _AlarmError(BaseException):
-    """Raised by the timer; a BaseException, so that no ``except Exception`` catches it."""
-
-
-def _call_within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function; raise TimeoutError after a time limit, which is set in the main thread only."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or any(signal.getitimer(signal.ITIMER_REAL))
-        or signal.getsignal(signal.SIGALRM) is None  # a handler that Python did not install cannot be restored
-    ):
-        return function(*arguments)
-
-    def on_alarm(signal_number: int, frame: Any) -> None:
-        raise _AlarmError
-
-    previous = signal.signal(signal.SIGALRM, on_alarm)
-    try:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)  # repeats: an exception in a finalizer is lost
-            return function(*arguments)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    except _AlarmError:
-        raise TimeoutError(f"{function!r} took more than {seconds} s: give it a shorter text.") from None
-    finally:
-        signal.signal(signal.SIGALRM, previous)
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import connect_datastore
-from docsplit_hf.connectors.milvus.connect import find_token, parse_address
+from docsplit_hf.connectors.milvus.connect import parse_address
 
 
 def test_without_the_extra_the_error_names_its_installation(monkeypatch):
@@ -67,12 +67,3 @@ def test_wrong_addresses_are_refused_without_showing_a_password(address, collect
     with pytest.raises(ValueError, match=message) as refused:
         parse_address(address, collection)
     assert "hush" not in str(refused.value)
-
-
-def test_a_token_comes_from_an_argument_or_an_environment_variable(monkeypatch):
-    monkeypatch.setenv("MY_TOKEN", "hush")
-    assert (find_token(None, "MY_TOKEN"), find_token("given", None), find_token(None, None)) == ("hush", "given", "")
-    with pytest.raises(ValueError, match="not both"):
-        find_token("hush", "MY_TOKEN")
-    with pytest.raises(ValueError, match="'NO_TOKEN', given as token_variable, is not set"):
-        find_token(None, "NO_TOKEN")

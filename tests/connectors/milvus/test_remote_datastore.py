@@ -242,10 +242,9 @@ def test_an_interrupted_creation_is_finished(folder):
 @pytest.mark.slow
 def test_a_wrong_token_is_refused_and_no_token_is_shown(standalone, monkeypatch, caplog, capfd):
     """No token is in errors, in logs of any level, or in what is printed of the datastore."""
-    monkeypatch.setenv("MY_TOKEN", standalone.token)
     name = standalone.make().collection
     with caplog.at_level(logging.DEBUG):
-        datastore = connect_datastore(standalone.address, name, token_variable="MY_TOKEN")
+        datastore = connect_datastore(standalone.address, name, token=standalone.token)
         datastore.add(np.eye(8), ["fruit"] * 8)
         assert len(datastore) == 8
         for wrong in ("another-secret", None):

@@ -1,8 +1,6 @@
 """Sentences join to the text, none is blank, and every text is split quickly."""
 
 import pickle
-import re
-import signal
 import threading
 import time
 
@@ -147,36 +145,6 @@ def test_a_document_beyond_the_limit_is_split_by_the_plain_rule(monkeypatch):
     monkeypatch.setattr(sentences, "DOCUMENT_CHARACTERS", 100)
     text = "Dr. Smith left.\n" * 3
     assert EVERYTHING_BY_PYSBD(text) == ["Dr. Smith left.\n"] * 2 + ["Dr. ", "Smith left.\n"]
-
-
-needs_timer = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer")
-
-
-def catastrophe(length: int = 40) -> None:
-    re.match(r"(a*)*b", "a" * length)
-
-
-@needs_timer
-def test_timer_interrupts_a_regular_expression_and_leaves_nothing_behind():
-    handler = signal.getsignal(signal.SIGALRM)
-    start = time.perf_counter()
-    with pytest.raises(TimeoutError, match="catastrophe"):
-        sentences._call_within(0.1, catastrophe)
-    assert time.perf_counter() - start < 30  # years without the timer
-    assert signal.getsignal(signal.SIGALRM) is handler
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    assert sentences._call_within(0.1, len, "text") == 4
-
-
-@needs_timer
-def test_after_one_timeout_the_document_is_split_by_the_plain_rule(monkeypatch):
-    monkeypatch.setattr(sentences, "_is_within_limits", lambda piece: True)
-    monkeypatch.setattr(sentences, "PIECE_SECONDS", 0.2)
-    text = "Dr. Smith left.\n" + (BRACKETED_NUMBERS + "\n") * 50 + "Dr. Smith left."
-    start = time.perf_counter()
-    result = EVERYTHING_BY_PYSBD(text)
-    assert time.perf_counter() - start < 5  # 10 if each piece had a time of its own
-    assert result[0] == "Dr. Smith left.\n" and result[-2:] == ["Dr. ", "Smith left."]
 
 
 def test_works_outside_the_main_thread():

@@ -25,7 +25,7 @@ pretrain: .venv/package ## Pretrain the included encoder on the documentation of
 		--dataset_name documentation --max_steps $(STEPS) --output_dir output/pretrain --overwrite_output_dir
 	$(BIN)/python examples/few_labels.py --model_name_or_path output/pretrain
 
-test: .venv/installed ## Run the tests of every change, in some seven minutes
+test: .venv/installed ## Run the tests of every change, in a few minutes
 	$(PYTEST) -m "not slow"
 
 test-slow: .venv/installed ## Run the tests that take long, and those of hypothesis with many new examples

@@ -24,6 +24,7 @@ SLOW = (
     "tests/distributed/",
     "tests/end_to_end/",
     "tests/experiments/",
+    "tests/figures/",
     "tests/hub/",
     "tests/test_installation.py",
     "tests/test_notebooks.py",

@@ -1,12 +1,13 @@
-"""How the cost of fit() grows with the unlabeled documents: seconds, and peak memory.
+"""How the cost of fit() grows with the unlabeled documents and with the labels: seconds, and peak memory.
 
     OMP_NUM_THREADS=1 python -m benchmarks.scale.fitting_growth
 
-A hundred examples of ten labels, and 1,000 up to 100,000 documents, all of about 200 words. Words are drawn from a
-vocabulary of 100,000 by Zipf's law, a third of them from the label's own part of it. The embeddings, of 384 dimensions,
-lie around the center of their label, spread over 32 dimensions. Nothing is downloaded, and nothing is embedded.
+First a hundred examples of ten labels, and 1,000 up to 100,000 documents; then five examples of each of 8, 46 and 1,000
+labels, and 2,500 documents. All texts have about 200 words. Words are drawn from a vocabulary of 100,000 by Zipf's law,
+a third of them from the label's own part of it. The embeddings, of 384 dimensions, lie around the center of their
+label, spread over 32 dimensions; so do those of the labels' names. Nothing is downloaded, and nothing is embedded.
 
-Each number of documents has a process of its own. The picture shows the seconds of all cores together, since with one
+Each size has a process of its own. The picture shows the seconds of all cores together for ten labels, since with one
 thread they do not depend on other work on the machine. "memory" is the peak of fit() beyond the memory of the process
 before it, with the datastore and the imported modules.
 """
@@ -38,8 +39,10 @@ DIMENSION = 384
 LATENT = 32  # dimensions of the spread around a label's center
 WORDS = 200  # of a text
 VOCABULARY = 100_000
-OWN_WORDS = 2_000  # words of the vocabulary that belong to a label
-TARGETS = {10_000: 10, 100_000: 60}  # seconds
+OWN_WORDS = 2_000  # words of the vocabulary that belong to a label, at most
+DOCUMENTS_OF_MANY_LABELS = 2_500
+EXAMPLES_OF_MANY_LABELS = 5  # of each
+TARGETS = {10_000: 10, 100_000: 25}  # seconds
 BLUE = "#0072B2"
 
 Result = TypeVar("Result")
@@ -53,10 +56,33 @@ class Spent(NamedTuple):
     memory: float  # MiB
 
 
+class Size(NamedTuple):
+    """How much fit() learns from."""
+
+    documents: int
+    labels: int
+    examples: int
+
+
+class Space(NamedTuple):
+    """Where embeddings lie."""
+
+    centers: np.ndarray  # (C, LATENT), of the labels
+    projection: np.ndarray  # (LATENT, DIMENSION)
+
+    def embed(self, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Embeddings of one text of each label, float32 ``(n, D)``, of norm 1."""
+        keys = (self.centers[labels] + rng.standard_normal((len(labels), LATENT))) @ self.projection
+        keys += rng.standard_normal((len(labels), DIMENSION))
+        return (keys / np.linalg.norm(keys, axis=1, keepdims=True)).astype(np.float32)
+
+
 class Cost(NamedTuple):
     """The cost of fit()."""
 
     documents: int
+    labels: int
+    examples: int
     seconds: float
     processor: float
     memory: float
@@ -66,6 +92,8 @@ class Cost(NamedTuple):
         """A row of the table."""
         return (
             f"{self.documents:,}",
+            f"{self.labels:,}",
+            f"{self.examples:,}",
             f"{self.seconds:.1f}",
             f"{self.processor:.1f}",
             f"{self.memory:,.0f}",
@@ -78,35 +106,40 @@ def main() -> None:
     add = parser.add_argument
     sizes = [1_000, 3_000, 10_000, 30_000, 100_000]
     add("--documents", type=int, nargs="+", default=sizes, help="How many, one after the other. Default: %(default)s.")
+    of_labels = [8, 46, 1_000]
+    add("--labels", type=int, nargs="*", default=of_labels, help="Then with as many labels. Default: %(default)s.")
     add("--output", type=Path, default=PICTURE, help="The picture. Default: docs/pictures/fitting_growth.png.")
-    add("--record", type=Path, help="A JSONL file, a line for each number of documents.")
+    add("--record", type=Path, help="A JSONL file, a line for each size.")
     options = parser.parse_args()
+    of_documents = [Size(documents, LABELS, EXAMPLES) for documents in options.documents]
+    of_labels = [Size(DOCUMENTS_OF_MANY_LABELS, count, EXAMPLES_OF_MANY_LABELS * count) for count in options.labels]
     costs = []
-    for documents in options.documents:
+    for size in of_documents + of_labels:
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            costs.append(process.submit(measure, documents).result())
+            costs.append(process.submit(measure, size).result())
         print(costs[-1], flush=True)
-    columns = ("documents", "seconds", "of all cores", "memory, MiB", "accuracy by folds")
+    columns = ("documents", "labels", "examples", "seconds", "of all cores", "memory, MiB", "accuracy by folds")
     print(table(columns, [cost.cells() for cost in costs]))
     if options.record is not None:
         options.record.write_text("".join(json.dumps(cost._asdict()) + "\n" for cost in costs), encoding="utf-8")
-    if len(costs) > 1:
-        draw(costs, options.output)
+    if len(of_documents) > 1:
+        draw(costs[: len(of_documents)], options.output)
 
 
-def measure(documents: int) -> Cost:
+def measure(size: Size) -> Cost:
     """Fit on a datastore, in a process of its own."""
-    datastore = make_datastore(documents)
+    datastore = make_datastore(size.documents, labels=size.labels, examples=size.examples)
+    names = make_space(size.labels, np.random.default_rng(0)).embed(np.arange(size.labels), np.random.default_rng(1))
     metric_class("accuracy")  # imports evaluate, like the pipeline
 
     def fit() -> Fit:
-        fitted = fit_experts(Problem(datastore.snapshot), show_progress=False)
+        fitted = fit_experts(Problem(datastore.snapshot, name_embeddings=names), show_progress=False)
         datastore.fitted = fitted.to_state()
         return fitted
 
     fitted, spent = spent_on(fit)
     accuracy = fitted.report.ensemble_accuracy().accuracy
-    return Cost(documents, spent.seconds, spent.processor, spent.memory, accuracy)
+    return Cost(*size, spent.seconds, spent.processor, spent.memory, accuracy)
 
 
 def spent_on(work: Callable[[], Result]) -> tuple[Result, Spent]:
@@ -125,37 +158,44 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def make_datastore(documents: int, labeled: bool = False) -> KNNDatastore:
-    """Examples and documents of ten labels, or examples only; larger datastores begin with the rows of smaller ones."""
+def make_space(labels: int, rng: np.random.Generator) -> Space:
+    """Centers of labels; the first that a generator draws."""
+    centers = rng.standard_normal((labels, LATENT)) * 0.5
+    return Space(centers, rng.standard_normal((LATENT, DIMENSION)))
+
+
+def make_datastore(
+    documents: int, labeled: bool = False, labels: int = LABELS, examples: int = EXAMPLES
+) -> KNNDatastore:
+    """Examples and documents of some labels, or examples only; larger stores begin with the rows of smaller ones."""
     rng = np.random.default_rng(0)
-    centers = rng.standard_normal((LABELS, LATENT)) * 0.5
-    projection = rng.standard_normal((LATENT, DIMENSION))
+    space = make_space(labels, rng)
+    own_words = min(OWN_WORDS, VOCABULARY // labels)
     frequency = 1 / np.arange(1, VOCABULARY + 1)
     common = np.cumsum(frequency / frequency.sum())
-    own = np.cumsum(frequency[:OWN_WORDS] / frequency[:OWN_WORDS].sum())
+    own = np.cumsum(frequency[:own_words] / frequency[:own_words].sum())
     terms = np.array([f"w{number:x}" for number in range(VOCABULARY)], dtype=object)
 
-    def make(count: int, labels: np.ndarray) -> tuple[np.ndarray, list[str]]:
-        keys = (centers[labels] + rng.standard_normal((count, LATENT))) @ projection
-        keys += rng.standard_normal((count, DIMENSION))
+    def make(numbers: np.ndarray) -> tuple[np.ndarray, list[str]]:
+        keys = space.embed(numbers, rng)
         texts = []
-        for label in labels:
+        for label in numbers:
             length = max(int(rng.normal(WORDS, WORDS / 5)), 5)
             ranks = np.searchsorted(common, rng.random(length)).clip(0, VOCABULARY - 1)
             mine = rng.random(length) < 1 / 3
-            of_label = np.searchsorted(own, rng.random(int(mine.sum()))).clip(0, OWN_WORDS - 1)
-            ranks[mine] = VOCABULARY - 1 - label * OWN_WORDS - of_label
+            of_label = np.searchsorted(own, rng.random(int(mine.sum()))).clip(0, own_words - 1)
+            ranks[mine] = VOCABULARY - 1 - label * own_words - of_label
             texts.append(" ".join(terms[ranks]))
-        return (keys / np.linalg.norm(keys, axis=1, keepdims=True)).astype(np.float32), texts
+        return keys, texts
 
-    numbers = np.arange(EXAMPLES) % LABELS
-    keys, texts = make(EXAMPLES, numbers)
-    datastore = KNNDatastore(keys, numbers, [f"label {i}" for i in range(LABELS)], texts)
+    numbers = np.arange(examples) % labels
+    keys, texts = make(numbers)
+    datastore = KNNDatastore(keys, numbers, [f"label {i}" for i in range(labels)], texts)
     for start in range(0, documents, 10_000):
-        labels = rng.integers(0, LABELS, min(documents - start, 10_000))
-        keys, texts = make(len(labels), labels)
+        numbers = rng.integers(0, labels, min(documents - start, 10_000))
+        keys, texts = make(numbers)
         if labeled:
-            datastore.add(keys, labels, texts)
+            datastore.add(keys, numbers, texts)
         else:
             datastore.add_documents(keys, texts)
     return datastore

@@ -12,6 +12,7 @@ from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding import embed_chunks
+from docsplit_hf.encoding.chunk_outputs import ChunkAverages
 from docsplit_hf.encoding.chunking import Chunk
 from docsplit_hf.encoding.embed_chunks import (
     inference_batches,
@@ -284,3 +285,16 @@ def test_the_thread_has_the_context_of_the_caller():
         assert list(read_ahead(variable.get() for _ in range(2))) == ["outer", "outer"]
     finally:
         variable.reset(token)
+
+
+@pytest.mark.parametrize("strategy, expected", [("passages_mean", [2, 4]), ("whole", [3, 3])])
+def test_other_values_than_embeddings_are_averaged_as_they_are(strategy, expected):
+    """The first chunk has a quarter of the tokens; by "whole" it counts as much as the average, once more."""
+    parts = [
+        Chunk(text=1, input_ids=np.zeros(weight, np.int32), start=0, end=1, weight=weight, is_first=weight == 1)
+        for weight in (1, 3)
+    ]
+    averages = ChunkAverages(2, 2, strategy, are_embeddings=False)
+    averages.add([Chunk(text=0, input_ids=np.zeros(2, np.int32), start=0, end=1)], np.array([[7, 8]], np.float32))
+    averages.add(parts, np.array([[4, 2], [4 / 3, 14 / 3]], np.float32))
+    np.testing.assert_allclose(averages.all(), [[7, 8], expected], rtol=1e-6)

@@ -39,7 +39,7 @@ def coverage(limits, probabilities, labels):
     return float((label_sets(probabilities, limits.by_label) | ~labels).all(1).mean())
 
 
-@pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
+@pytest.mark.parametrize("level", [0.9, *(pytest.param(level, marks=pytest.mark.slow) for level in (0.8, 0.95))])
 @pytest.mark.parametrize("examples, classes", [(100, 4), (100, 20), (400, 4)])
 def test_the_level_is_kept_in_nine_of_ten_draws(level, examples, classes):
     new = draw(20_000, classes, seed=-1 % 2**32)

@@ -108,7 +108,11 @@ def test_one_level_equals_flat(seed, error):
     np.testing.assert_array_equal(answered_levels(confidence, np.array([threshold])) == 0, accepted)
 
 
-@pytest.mark.parametrize("sharpness, level_count", [(2.0, 2), (3.0, 2), (2.5, 3)])
+@pytest.mark.parametrize("sharpness, level_count", [
+    pytest.param(2.0, 2, marks=pytest.mark.slow),
+    pytest.param(3.0, 2, marks=pytest.mark.slow),
+    (2.5, 3),
+])  # fmt: skip
 def test_the_error_holds_at_all_levels_together_in_nine_of_ten_draws(sharpness, level_count):
     """Labels are confused within their parents, so that many texts are answered by a parent."""
     tree = label_tree(label_paths([f"{a} > {b} > {c}" for a in "xyz" for b in "de"[: level_count - 1] for c in "mnop"]))

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 FIT_AND_ANSWER = """
 import importlib.machinery, json, sys
 
@@ -37,6 +39,7 @@ print(json.dumps([answers.tolist(), labels[30:].tolist(), "ensemble" in str(fitt
 """
 
 
+@pytest.mark.slow
 def test_embeddings_are_fitted_and_classified_without_torch_and_transformers():
     finished = subprocess.run([sys.executable, "-c", FIT_AND_ANSWER], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr

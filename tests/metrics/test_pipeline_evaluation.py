@@ -61,6 +61,7 @@ def test_examples_that_the_pipeline_has_learned_from_are_counted(pipe, examples,
     assert "examples of the pipeline" not in caplog.text
 
 
+@pytest.mark.slow
 def test_in_another_interpreter_without_network_or_cache(pipe, examples, tmp_path, run_script):
     pipe.save_pretrained(tmp_path / "classifier")
     rows = zip(examples["text"], examples["label"], strict=True)

@@ -18,7 +18,12 @@ RUNS = {  # views, the file of the extra modules, and options
 }
 
 
-@pytest.mark.parametrize("objective", RUNS)
+@pytest.mark.parametrize("objective", [
+    "info_nce",
+    "momentum_contrast",
+    pytest.param("contrastive_tension", marks=pytest.mark.slow),
+    pytest.param("distillation", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_resumed_run_equals_an_uninterrupted_one(make_baseline, loss_of_steps, stop_after, objective, caplog):
     views, file, options = RUNS[objective]
     make = partial(
@@ -75,6 +80,7 @@ class CountWorkers(TrainerCallback):
         self.counts.append(len(multiprocessing.active_children()))
 
 
+@pytest.mark.slow
 def test_a_run_with_the_workers_of_cuda_equals_one_without_also_when_resumed(
     make_baseline, loss_of_steps, stop_after, monkeypatch
 ):

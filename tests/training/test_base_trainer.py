@@ -160,9 +160,9 @@ def test_resuming_from_an_earlier_checkpoint_moves_later_ones_away(make_baseline
 
 @pytest.mark.parametrize("options, steps", [
     ({"max_steps": 6}, 6),  # of 4 in an epoch
-    ({"num_train_epochs": 1.5}, 6),
+    pytest.param({"num_train_epochs": 1.5}, 6, marks=pytest.mark.slow),
     ({"num_train_epochs": 1}, 4),
-    ({"max_steps": 3, "gradient_accumulation_steps": 2}, 3),  # of 2 in an epoch
+    pytest.param({"max_steps": 3, "gradient_accumulation_steps": 2}, 3, marks=pytest.mark.slow),  # of 2 in an epoch
     ({"max_steps": 3, "gradient_accumulation_steps": 3}, 3),  # the second of an epoch has one batch
 ])  # fmt: skip
 def test_a_finished_run_does_no_further_step_when_it_is_resumed(make_baseline, loss_of_steps, options, steps):

@@ -258,6 +258,7 @@ def test_texts_and_labels_are_shown_as_text(open_page, tmp_path):
     assert page.evaluate("[...document.scripts].filter(s => s.text.includes('alert')).length") == 0
 
 
+@pytest.mark.slow
 def test_a_bad_file_shows_a_message_and_the_page_stays_usable(open_page, tmp_path):
     page = open_page()
     labels = write(tmp_path / "labels.jsonl", [{"text": f"text {i}", "label": f"label {i}"} for i in range(300)])

@@ -40,7 +40,10 @@ def until_it_works(call):
     return call()
 
 
-@pytest.mark.parametrize("share, doing", [(0.5, "while writing 300 rows"), (0.9, "writing")])
+@pytest.mark.parametrize("share, doing", [
+    pytest.param(0.5, "while writing 300 rows", marks=pytest.mark.slow),
+    (0.9, "writing"),
+])  # fmt: skip
 def test_an_interrupted_add_is_repeated(proxy, lite, monkeypatch, share, doing):
     """Documents with ids made of their contents, in twenty requests or so."""
     monkeypatch.setattr(collection_module, "REQUEST_BYTES", 8_000)

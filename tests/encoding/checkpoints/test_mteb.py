@@ -54,6 +54,7 @@ def tasks(texts):
     return [TinyClassification(), TinySTS()]
 
 
+@pytest.mark.slow
 def test_mteb_evaluates_a_checkpoint(tasks, tiny_checkpoint, tokenizer, tmp_path):
     import mteb
     from sentence_transformers import SentenceTransformer

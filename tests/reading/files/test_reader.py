@@ -115,7 +115,7 @@ def test_workers_end_when_the_reading_is_left(folder, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
-@pytest.mark.parametrize("lines", [1, 9, 40])
+@pytest.mark.parametrize("lines", [9, *(pytest.param(lines, marks=pytest.mark.slow) for lines in (1, 40))])
 def test_a_killed_run_is_continued(folder, tmp_path, lines):
     cache = tmp_path / "cache"
     killed = start_apart(files_of(folder), FileOptions(), cache)

@@ -9,14 +9,15 @@
     done
 
 It needs redis-server. A person has sorted some documents of each kind, which are put into the database. Others arrive
-in batches: through the consumption folder for ours; for its own classifier in the inbox of the database, where the
-command document_retagger asks it as consumption does, but without reading files. After each batch a person sorts what
-is in the inbox, rightly, and both classifiers learn. With its own classifier, everything stays in the inbox, so the
-person sees all of it; with ours, only what was left.
+there in batches, in the inbox, where our script is run for each as after consumption, and the command document_retagger
+asks paperless' own classifier as consumption does. With --consume, they are consumed from files, which takes longer.
+After each batch a person sorts what is in the inbox, rightly, and both classifiers learn. With its own classifier,
+everything stays in the inbox, so the person sees all of it; with ours, only what was left.
 """
 
 import argparse
 import json
+import os
 import platform
 import signal
 import subprocess
@@ -25,6 +26,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -41,6 +43,7 @@ LISTS = {"document_type": "document_types", "correspondent": "correspondents", "
 AUTO = 6  # paperless' matching algorithm that asks its own classifier
 NEVER = 0
 INBOX = "inbox"
+SCRIPTS = 3  # that are run at a time
 RETAGGED = ("--inbox-only", "--document_type", "--correspondent", "--tags", "--skip-checks")
 
 
@@ -182,9 +185,13 @@ class Measurement:
         names = {one: value for value, one in self.ids[field].items()}
         return names.get(document[field])
 
+    def in_inbox(self) -> list[dict[str, Any]]:
+        """The documents in the inbox."""
+        return [one for one in self.paperless.documents() if self.inbox in one["tags"]]
+
     def _sort_inbox(self) -> None:
         """Set the right values of all documents in the inbox, and take them out, as a person does with many at once."""
-        documents = [one for one in self.paperless.documents() if self.inbox in one["tags"]]
+        documents = self.in_inbox()
         for field in ("document_type", "correspondent"):
             to_set = defaultdict(list)
             for document in documents:
@@ -219,6 +226,8 @@ def measure_own(options: argparse.Namespace, archive: Archive, home: Path) -> Me
         measurement = Measurement(paperless, archive, AUTO)
 
         def arrive(papers: list[Paper]) -> float:
+            if options.consume:
+                return measurement.consume(papers)
             measurement.store(papers, is_sorted=False)
             return paperless.manage("document_retagger", *RETAGGED)
 
@@ -247,7 +256,19 @@ def measure_ours(options: argparse.Namespace, archive: Archive, home: Path) -> M
     try:
         paperless.start()
         measurement = Measurement(paperless, archive, NEVER)
-        batches = measurement.run(learn, measurement.consume)
+
+        def arrive(papers: list[Paper]) -> float:
+            if options.consume:
+                return measurement.consume(papers)
+            begun = time.perf_counter()
+            known = {**os.environ, **asking, **paperless.script_environment()}
+            measurement.store(papers, is_sorted=False)
+            with ThreadPoolExecutor(SCRIPTS) as pool:
+                list(pool.map(lambda document: answer(document, known), measurement.in_inbox()))
+            paperless.wait_for_tasks()
+            return time.perf_counter() - begun
+
+        batches = measurement.run(learn, arrive)
         return Measured(paperless.version(), batches)
     finally:
         for server in servers:
@@ -255,11 +276,21 @@ def measure_ours(options: argparse.Namespace, archive: Archive, home: Path) -> M
         paperless.stop()
 
 
+def answer(document: dict[str, Any], environment: dict[str, str]) -> None:
+    """Run our script as paperless does after a document was consumed."""
+    environment = {**environment, "DOCUMENT_ID": str(document["id"])}
+    done = subprocess.run([sys.executable, SCRIPT], env=environment, check=True, capture_output=True, text=True)
+    if not done.stdout:
+        raise AssertionError(f"Document {document['id']} was not answered: {done.stderr}")
+
+
 def fit_and_serve(folder: Path, port: int) -> ServerProcess:
-    """Fit a classifier of each property as the script says, and serve them."""
+    """Fit a classifier of each property as the script says, unless it is there from an earlier run; serve them."""
     log = folder / "server.log"
     fitting = []
     for field in FIELDS:
+        if (folder / field).exists():
+            continue
         examples = str(folder / f"{field}.jsonl")
         command = (
             "fit",
@@ -304,8 +335,9 @@ def main() -> None:
     add("--arriving", type=int, default=120, help="Documents that arrive later. Default: %(default)s.")
     add("--batches", type=int, default=2, help="In how many parts. Default: %(default)s.")
     add("--reject", type=float, help="The share of wrong answers to allow. Default: its own classifier, without ours.")
+    add("--consume", action="store_true", help="Let them arrive through the consumption folder.")
     add("--seed", type=int, default=0, help="Default: %(default)s.")
-    add("--keep", type=Path, help="A new folder for the archives and logs. Default: a temporary one.")
+    add("--keep", type=Path, help="A folder for the archives and logs; what docsplit/ has there is not fitted again.")
     add("--output", type=Path, required=True, help="The record, a line for each run.")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything that was started is stopped
@@ -325,6 +357,7 @@ def main() -> None:
         "sorted_at_first": len(archive.sorted_at_first),
         "values": {field: len(archive.values(field)) for field in FIELDS},
         "seed": options.seed,
+        "consumed": options.consume,
         "batches": [asdict(batch) for batch in measured.batches],
     }
     with options.output.open("a", encoding="utf-8") as file:

@@ -22,9 +22,9 @@ CONSUME_SECONDS = 3_600
 DOCUMENTS = "/api/documents/"
 STOP_SECONDS = 60
 POLL_SECONDS = 2
-# Unlike in its container, a process consumes many documents, which saves the imports of each. With its own classifier,
-# several would fail with "database is locked", as it makes them hold SQLite for long.
-WORKER_OPTIONS = ("--concurrency", "3", "--max-tasks-per-child", "1000", "--without-mingle", "--without-gossip")
+# Unlike in its container, a process consumes many documents, which saves the imports of each. With several processes,
+# some documents fail with "database is locked".
+WORKER_OPTIONS = ("--concurrency", "1", "--max-tasks-per-child", "1000", "--without-mingle", "--without-gossip")
 # NLTK's sentence model, which paperless loads, without parameters. They would change nothing, as paperless removes all
 # punctuation before: there is one sentence.
 SENTENCE_MODEL = ("collocations.tab", "sent_starters.txt", "abbrev_types.txt", "ortho_context.tab")

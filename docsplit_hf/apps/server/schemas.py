@@ -16,7 +16,7 @@ UNKNOWN_FIELD = "unknown_field"
 class Strict(BaseModel):
     """A body of our own: unknown fields are refused, since they are misspelled ones."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)  # a server starts without what nobody has asked for
 
     @model_validator(mode="before")
     @classmethod
@@ -33,7 +33,7 @@ class Strict(BaseModel):
 class Lenient(BaseModel):
     """A body of a protocol that others define: unknown fields are ignored, as it asks."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 class TextPair(Strict):

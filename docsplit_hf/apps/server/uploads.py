@@ -11,7 +11,6 @@ from typing import NamedTuple
 from starlette.datastructures import FormData, UploadFile
 
 from ...reading.files.failures import EMPTY, FailedFile, UnreadableFile, failed_file
-from ...reading.files.reader import read_file
 from .errors import unprocessable
 
 UPLOADED = "multipart/form-data"
@@ -46,6 +45,8 @@ def upload_of(form: FormData) -> Upload:
 
 def text_of_upload(upload: UploadFile) -> FileOfText | FailedFile:
     """Read an uploaded file. Its name is shown and gives the suffix, but names no path here."""
+    from ...reading.files.reader import read_file  # here, as a server starts without it
+
     name = Path((upload.filename or "").replace("\\", "/")).name[:LONGEST_NAME] or "file"
     suffix = Path(name).suffix
     with tempfile.TemporaryDirectory() as folder:

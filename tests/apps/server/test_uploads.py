@@ -10,7 +10,6 @@ import httpx
 import pytest
 from starlette.datastructures import FormData, UploadFile
 
-from docsplit_hf.apps.server import uploads
 from docsplit_hf.apps.server.access import Access, Tokens
 from docsplit_hf.apps.server.app import make_app
 from docsplit_hf.apps.server.errors import Refused
@@ -19,6 +18,7 @@ from docsplit_hf.apps.server.server import Server
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.apps.server.states import Encoders
 from docsplit_hf.apps.server.uploads import text_of_upload, upload_of
+from docsplit_hf.reading.files import reader
 from docsplit_hf.reading.files.failures import UNKNOWN_FORMAT, UnreadableFile
 
 from ...event_loops import run_elsewhere
@@ -34,7 +34,7 @@ def quick_reader(monkeypatch):
             raise UnreadableFile(str(path), UNKNOWN_FORMAT, "Convert it.", f"{path} is odd")
         return SimpleNamespace(text=path.read_text())
 
-    monkeypatch.setattr(uploads, "read_file", read_file)
+    monkeypatch.setattr(reader, "read_file", read_file)
 
 
 def upload(name, content=b"The river."):
@@ -100,7 +100,7 @@ def test_files_that_are_read_slowly_hold_up_no_texts(fitted_folder, monkeypatch)
         assert is_released.wait(timeout=120)
         return SimpleNamespace(text="The river.")
 
-    monkeypatch.setattr(uploads, "read_file", read_file)
+    monkeypatch.setattr(reader, "read_file", read_file)
 
     async def ask():
         transport = httpx.ASGITransport(make_app(server))

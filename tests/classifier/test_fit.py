@@ -281,7 +281,7 @@ def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
 
 
 def test_a_fit_without_documents_follows_only_where_it_may_be_better(untrained, monkeypatch):
-    """Held-out examples that are answered with probabilities of nearly 1 cannot be answered clearly better."""
+    """Enough held-out examples that are answered with probabilities of nearly 1 cannot be answered clearly better."""
     without = []
 
     def counted(problem, show_progress):
@@ -290,7 +290,7 @@ def test_a_fit_without_documents_follows_only_where_it_may_be_better(untrained, 
 
     monkeypatch.setattr("docsplit_hf.classifier.fit.weigh_experts", counted)
     experts = ["classifier", "topics"]
-    fit(untrained.embedder, make_store(12, 60), experts=experts)
+    fit(untrained.embedder, make_store(30, 90), experts=experts)
     assert not without
     fit(untrained.embedder, misleading_store(), experts=experts)
     assert len(without) == 1 and without[0].snapshot.documents is None

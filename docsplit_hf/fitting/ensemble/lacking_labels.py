@@ -1,0 +1,56 @@
+"""Labels that documents lack: propagation gives all labels the same mass, so it takes documents of others for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...arrays.row_table import rows_at, take_passages
+from .corpus import texts_in
+from .fit import Ensemble, Fit
+from .neighbor_expert import places_of_documents
+from .problem import Problem
+from .scoring import PreparedExperts, score_texts
+
+SAMPLED_DOCUMENTS = 1_000  # at most; enough to tell a few percent of the documents from a third
+# A label lacks documents if a fit on the examples alone answers fewer of them with it than this part of an equal share.
+LEAST_PART_OF_EQUAL_SHARE = 0.5
+LEAST_EXCESS = 0.15  # fraction of the documents that a label gets by propagation beyond those answers
+
+
+def lacking_labels(problem: Problem, fitted: Fit, without: Problem, alone: Ensemble) -> dict[str, float]:
+    """Labels that documents lack, and were propagated to them all the same, with their fraction of the documents.
+
+    The fraction is that of the answers of a fit on the examples alone. Few held-out examples cannot show that other
+    documents were taken for a label.
+
+    Args:
+        problem: The examples and documents.
+        fitted: The fit on both.
+        without: The examples.
+        alone: The experts that were fitted on them.
+
+    Returns:
+        The fractions, by the name of the label; empty if no label lacks documents.
+    """
+    documents = problem.snapshot.documents
+    places = problem.corpus.documents
+    # In the order of the corpus, by checksums: the same random sample in whatever order documents were added.
+    rows = np.argsort(places, kind="stable")
+    rows = rows[places[rows] >= 0][:SAMPLED_DOCUMENTS]
+    scored = score_texts(
+        PreparedExperts(without.snapshot, alone, places_of_documents(without.snapshot, alone.ids)),
+        documents.keys[rows],
+        texts_in(rows_at(documents.rows, rows)),
+        head_logits=None,
+        passages=take_passages(documents.passages, rows),
+    )
+    answered = _shares(scored.probabilities[:, scored.columns])
+    propagated = _shares(fitted.ensemble.learned.soft_labels[places[rows]])
+    is_rare = answered < LEAST_PART_OF_EQUAL_SHARE / len(problem.labels)
+    is_lacking = is_rare & (propagated > answered + LEAST_EXCESS)
+    return {problem.labels[label]: float(answered[label]) for label in np.flatnonzero(is_lacking)}
+
+
+def _shares(probabilities: np.ndarray) -> np.ndarray:
+    """Fraction of texts of each label, the likeliest by probabilities ``(N, C)``."""
+    return np.bincount(probabilities.argmax(1), minlength=probabilities.shape[1]) / len(probabilities)

@@ -13,7 +13,7 @@ from .scoring import PreparedExperts, score_texts
 
 SAMPLED_DOCUMENTS = 1_000  # at most; enough to tell a few percent of the documents from a third
 # A label lacks documents if a fit on the examples alone answers fewer of them with it than this part of an equal share.
-LEAST_PART_OF_EQUAL_SHARE = 0.5
+LEAST_PART_OF_EQUAL_SHARE = 2 / 3
 LEAST_EXCESS = 0.15  # fraction of the documents that a label gets by propagation beyond those answers
 
 

@@ -20,8 +20,8 @@ from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
 from ..fitting.ensemble.fit import SUGGESTED_SETTING, Fit
 from ..fitting.ensemble.fitting import fit_experts, weigh_experts
 from ..fitting.ensemble.held_out_scores import are_texts
-from ..fitting.ensemble.lacking_labels import lacking_labels
-from ..fitting.ensemble.log_linear_pool import EXAMPLES_TO_JUDGE, ClassProportions
+from ..fitting.ensemble.lacking_labels import lacking_labels, may_lack_labels
+from ..fitting.ensemble.log_linear_pool import ClassProportions
 from ..fitting.ensemble.measuring import measure
 from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
 from ..fitting.ensemble.registry import EXPERTS
@@ -129,12 +129,10 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     # Fewer documents than examples hardly mislead.
     if problem.held_out is not None or report.documents <= report.examples:
         return fitted
-    has_texts = bool(are_texts(problem.snapshot).any())
-    is_misled = report.versions_mislead and has_texts
+    is_misled = report.versions_mislead and bool(are_texts(problem.snapshot).any())
+    may_lack = may_lack_labels(problem, report)
     # Without documents, the log likelihood cannot be above 0.
-    may_be_better = is_misled or fitted.log_likelihood < -MIN_LOG_LIKELIHOOD_GAIN
-    may_lack_labels = has_texts and not problem.multi_label and report.examples < EXAMPLES_TO_JUDGE
-    if not (may_be_better or may_lack_labels):
+    if not is_misled and not may_lack and fitted.log_likelihood >= -MIN_LOG_LIKELIHOOD_GAIN:
         return fitted
     has_teacher = "teacher" in fitted.ensemble.experts
     snapshot = problem.snapshot
@@ -151,7 +149,7 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     gain = weighing.log_likelihood() - fitted.log_likelihood
     is_better = gain >= -MIN_LOG_LIKELIHOOD_GAIN if is_misled else gain > MIN_LOG_LIKELIHOOD_GAIN
     lacking: dict[str, float] = {}
-    if may_lack_labels and not is_better:
+    if may_lack and not is_better:
         lacking = lacking_labels(problem, fitted, without, weighing.ensemble)
     return measure(replace(without, lacking=lacking), prepared, weighing) if is_better or lacking else fitted
 

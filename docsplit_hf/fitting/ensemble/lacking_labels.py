@@ -7,14 +7,24 @@ import numpy as np
 from ...arrays.row_table import rows_at, take_passages
 from .corpus import texts_in
 from .fit import Ensemble, Fit
+from .held_out_scores import are_texts
+from .log_linear_pool import EXAMPLES_TO_JUDGE
 from .neighbor_expert import places_of_documents
 from .problem import Problem
+from .report import FitReport
 from .scoring import PreparedExperts, score_texts
 
+LEAST_DOCUMENTS = 50  # in fewer, it is chance how many a label gets
 SAMPLED_DOCUMENTS = 1_000  # at most; enough to tell a few percent of the documents from a third
 # A label lacks documents if a fit on the examples alone answers fewer of them with it than this part of an equal share.
 LEAST_PART_OF_EQUAL_SHARE = 2 / 3
 LEAST_EXCESS = 0.15  # fraction of the documents that a label gets by propagation beyond those answers
+
+
+def may_lack_labels(problem: Problem, report: FitReport) -> bool:
+    """Whether documents that lack a label could mislead a fit unnoticed: examples are texts, but few."""
+    is_enough = report.documents >= LEAST_DOCUMENTS and bool(are_texts(problem.snapshot).any())
+    return is_enough and report.examples < EXAMPLES_TO_JUDGE and not problem.multi_label
 
 
 def lacking_labels(problem: Problem, fitted: Fit, without: Problem, alone: Ensemble) -> dict[str, float]:

@@ -5,6 +5,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.fit import fit
+from docsplit_hf.fitting.ensemble.lacking_labels import LEAST_DOCUMENTS
 from docsplit_hf.fitting.ensemble.log_linear_pool import EXAMPLES_TO_JUDGE
 from docsplit_hf.fitting.ensemble.registry import EXPERTS
 from docsplit_hf.fitting.ensemble.report import FitReport
@@ -35,9 +36,9 @@ def test_documents_that_lack_a_label_are_left_out_and_the_log_says_so(untrained,
 
 
 @pytest.mark.parametrize(
-    ("examples", "documents"), [(6, [0, 1] * 50), (6, [0] * 150 + [1] * 50), (EXAMPLES_TO_JUDGE, [0] * 100)]
+    ("examples", "documents"), [(6, [0, 1] * 50), (6, [0] * (LEAST_DOCUMENTS - 1)), (EXAMPLES_TO_JUDGE, [0] * 100)]
 )
-def test_documents_that_have_each_label_stay_and_many_examples_judge_alone(untrained, examples, documents):
+def test_documents_stay_if_they_have_each_label_or_are_few_or_many_examples_judge(untrained, examples, documents):
     store = store_of(examples, documents)
     report = fit(untrained.embedder, store, experts=EXPERT_NAMES)
     assert (report.documents, report.lacking) == (len(documents), {})

@@ -122,7 +122,8 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
 
     Where most texts are versions of one another, and not known to share a label, the groups of documents follow texts,
     not labels: held-out examples must be answered clearly better with documents. Elsewhere they must be answered
-    clearly better without them, or be few while documents lack a label. Label descriptions alone need documents.
+    clearly better without them; if they are few and documents lack a label, no worse. Label descriptions alone need
+    documents.
     """
     fitted = fit_experts(problem, show_progress)
     report = fitted.report
@@ -149,7 +150,7 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     gain = weighing.log_likelihood() - fitted.log_likelihood
     is_better = gain >= -MIN_LOG_LIKELIHOOD_GAIN if is_misled else gain > MIN_LOG_LIKELIHOOD_GAIN
     lacking: dict[str, float] = {}
-    if may_lack and not is_better:
+    if may_lack and not is_better and gain >= 0:
         lacking = lacking_labels(problem, fitted, without, weighing.ensemble)
     return measure(replace(without, lacking=lacking), prepared, weighing) if is_better or lacking else fitted
 

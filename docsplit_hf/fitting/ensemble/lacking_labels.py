@@ -16,9 +16,7 @@ from .scoring import PreparedExperts, score_texts
 
 LEAST_DOCUMENTS = 50  # in fewer, it is chance how many a label gets
 SAMPLED_DOCUMENTS = 1_000  # at most; enough to tell a few percent of the documents from a third
-# A label lacks documents if a fit on the examples alone answers fewer of them with it than this part of an equal share.
-LEAST_PART_OF_EQUAL_SHARE = 2 / 3
-LEAST_EXCESS = 0.15  # fraction of the documents that a label gets by propagation beyond those answers
+LEAST_EXCESS = 0.15  # fraction of the documents that a label gets by propagation beyond the answers with it
 
 
 def may_lack_labels(problem: Problem, report: FitReport) -> bool:
@@ -56,8 +54,7 @@ def lacking_labels(problem: Problem, fitted: Fit, without: Problem, alone: Ensem
     )
     answered = _shares(scored.probabilities[:, scored.columns])
     propagated = _shares(fitted.ensemble.learned.soft_labels[places[rows]])
-    is_rare = answered < LEAST_PART_OF_EQUAL_SHARE / len(problem.labels)
-    is_lacking = is_rare & (propagated > answered + LEAST_EXCESS)
+    is_lacking = propagated > answered + LEAST_EXCESS
     return {problem.labels[label]: float(answered[label]) for label in np.flatnonzero(is_lacking)}
 
 

@@ -20,6 +20,7 @@ from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
 from ..fitting.ensemble.fit import SUGGESTED_SETTING, Fit
 from ..fitting.ensemble.fitting import fit_experts, weigh_experts
 from ..fitting.ensemble.held_out_scores import are_texts
+from ..fitting.ensemble.lacking_labels import lacking_labels, may_lack_labels
 from ..fitting.ensemble.log_linear_pool import ClassProportions
 from ..fitting.ensemble.measuring import measure
 from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
@@ -108,6 +109,8 @@ def fit(
     report = fitted.report
     if report.foreign:
         logger.info(report.describe_out_of_scope())
+    if report.lacking:
+        logger.warning(report.describe_left_out())
     encoder_config = getattr(embedder.model.config, "encoder_config", None)  # none behind an endpoint
     if not has_head and getattr(encoder_config, "name_or_path", "") == DEFAULT_CHECKPOINT:
         _name_better_encoder()
@@ -119,7 +122,8 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
 
     Where most texts are versions of one another, and not known to share a label, the groups of documents follow texts,
     not labels: held-out examples must be answered clearly better with documents. Elsewhere they must be answered
-    clearly better without them. Label descriptions alone need documents.
+    clearly better without them; if they are few and documents lack a label, no worse. Label descriptions alone need
+    documents.
     """
     fitted = fit_experts(problem, show_progress)
     report = fitted.report
@@ -127,8 +131,9 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     if problem.held_out is not None or report.documents <= report.examples:
         return fitted
     is_misled = report.versions_mislead and bool(are_texts(problem.snapshot).any())
+    may_lack = may_lack_labels(problem, report)
     # Without documents, the log likelihood cannot be above 0.
-    if not is_misled and fitted.log_likelihood >= -MIN_LOG_LIKELIHOOD_GAIN:
+    if not is_misled and not may_lack and fitted.log_likelihood >= -MIN_LOG_LIKELIHOOD_GAIN:
         return fitted
     has_teacher = "teacher" in fitted.ensemble.experts
     snapshot = problem.snapshot
@@ -144,7 +149,10 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     prepared, weighing = weigh_experts(without, show_progress=False)
     gain = weighing.log_likelihood() - fitted.log_likelihood
     is_better = gain >= -MIN_LOG_LIKELIHOOD_GAIN if is_misled else gain > MIN_LOG_LIKELIHOOD_GAIN
-    return measure(without, prepared, weighing) if is_better else fitted
+    lacking: dict[str, float] = {}
+    if may_lack and not is_better and gain >= 0:
+        lacking = lacking_labels(problem, fitted, without, weighing.ensemble)
+    return measure(replace(without, lacking=lacking), prepared, weighing) if is_better or lacking else fitted
 
 
 @cache  # once per process, not in each fit

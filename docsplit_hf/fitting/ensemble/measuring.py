@@ -103,6 +103,7 @@ def _report(
         examples=len(data.rows),
         documents=len(data.corpus.ids) - len(data.rows),
         left_out=problem.left_out,
+        lacking=dict(problem.lacking),
         labels=ensemble.labels,
         measured_on=_measured_on(problem, len(scores.targets)),
         texts=len(scores.targets),

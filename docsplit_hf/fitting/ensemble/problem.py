@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -40,6 +40,7 @@ class Problem:
         teacher: Answers of a decision model about documents, for the labels that have examples.
         hierarchy: The tree of the labels, as ``label_paths`` takes it. It changes no probability.
         left_out: The number of documents that were left out of the snapshot, for the report.
+        lacking: The labels that these documents lack, with their fraction of the documents, for the report.
         version_fraction: The fraction of all texts that are versions of another one, with those that were left out.
             None: of the texts of the snapshot.
         kept_corpus: The corpus of an earlier fit, which is reused if its texts are the same.
@@ -58,6 +59,7 @@ class Problem:
     teacher: TeacherAnswers | None = None
     hierarchy: Hierarchy | None = None
     left_out: int = 0
+    lacking: Mapping[str, float] = field(default_factory=dict)
     version_fraction: float | None = None
     kept_corpus: KeptCorpus = field(default_factory=KeptCorpus)
 

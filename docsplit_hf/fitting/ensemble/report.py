@@ -112,8 +112,10 @@ class FitReport:
     Attributes:
         examples: The number of labeled examples.
         documents: The number of documents without labels that were used.
-        left_out: The number of documents that were left out: held-out examples are answered better without them, or
-            most texts are versions of others (``versions_mislead``) and they are not answered clearly better with them.
+        left_out: The number of documents that were left out: held-out examples are answered better without them; or
+            most texts are versions of others (``versions_mislead``) and they are not answered clearly better with them;
+            or these documents lack a label, and there are too few examples to measure the harm.
+        lacking: The labels that these documents lack, with their fraction of the documents by the examples alone.
         labels: The names of the labels that have examples.
         measured_on: What the experts were measured on: folds of the examples, or held-out texts.
         texts: The number of these texts; versions of one text count once.
@@ -191,6 +193,7 @@ class FitReport:
     paths: list[Annotated[list[str], has_length(range(1, 1_000))]] = field(default_factory=list)
     levels: list[LevelMeasurement] = field(default_factory=list)
     styles: dict[str, list[str]] = field(default_factory=dict)
+    lacking: dict[str, Fraction] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> FitReport:
@@ -220,10 +223,7 @@ class FitReport:
             f"{self.documents:,} document{'s' * (self.documents != 1)} without labels."
         ]
         if self.left_out:
-            sentences.append(
-                f"{self.left_out:,} documents were left out: {self._reason_to_leave_out()}. If they "
-                "should help, give some of them a label: suggest() names the most useful ones."
-            )
+            sentences.append(self.describe_left_out())
         if self.measured:
             sentences.append(
                 f"Measured on {self.measured_on}: {self.texts:,} text{'s' * (self.texts != 1)}. With more examples, "
@@ -273,8 +273,21 @@ class FitReport:
             )
         return f"Your examples are balanced; measured for {self.measured_for} proportions."
 
+    def describe_left_out(self) -> str:
+        """Sentences on the documents that were left out."""
+        return (
+            f"{self.left_out:,} documents were left out: {self._reason_to_leave_out()}. If they should help, give some "
+            "of them a label: suggest() names the most useful ones."
+        )
+
     def _reason_to_leave_out(self) -> str:
         """Reason why documents were left out."""
+        if self.lacking:
+            shares = ", ".join(f"{share:.0%} {label!r}" for label, share in self.lacking.items())
+            return (
+                f"by the examples alone they have only {shares}, so others would be taken for it, and {self.texts:,} "
+                "measured texts are too few to notice. Add documents of the kind that you will classify"
+            )
         if not self.versions_mislead:
             return "held-out examples are answered better without them"
         return (

@@ -1,0 +1,44 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.classifier.fit import fit
+from docsplit_hf.fitting.ensemble.lacking_labels import LEAST_DOCUMENTS
+from docsplit_hf.fitting.ensemble.log_linear_pool import EXAMPLES_TO_JUDGE
+from docsplit_hf.fitting.ensemble.registry import EXPERTS
+from docsplit_hf.fitting.ensemble.report import FitReport
+
+from .stores import NAMES, make_keys, make_texts, score
+
+EXPERT_NAMES = [name for name in EXPERTS if name != "names"]
+
+
+def store_of(examples, documents):
+    """As many examples of fruit and mineral, and documents of fruit (0) and mineral (1)."""
+    labels = np.arange(examples) % 2
+    store = KNNDatastore(make_keys(labels, 1), labels, NAMES[:2], make_texts(labels, 1))
+    store.add_documents(make_keys(documents, 2), make_texts(documents, 5))
+    return store
+
+
+def test_documents_that_lack_a_label_are_left_out_and_the_log_says_so(untrained, caplog):
+    store = store_of(6, [0] * 195 + [1] * 5)
+    report = fit(untrained.embedder, store, experts=EXPERT_NAMES)
+    assert (report.documents, report.left_out, report.lacking) == (0, 200, {"mineral": 0.025})
+    sentence = "200 documents were left out: by the examples alone they have only 2% 'mineral'"
+    assert sentence in str(report) and sentence in caplog.text and "Add documents of the kind" in caplog.text
+    assert FitReport.of(store.fitted.settings) == report
+    examples = KNNDatastore.from_snapshot(replace(store.snapshot, documents=None, fitted=None))
+    assert not fit(untrained.embedder, examples, experts=EXPERT_NAMES).lacking
+    np.testing.assert_array_equal(score(store).probabilities, score(examples).probabilities)
+
+
+@pytest.mark.parametrize(
+    ("examples", "documents"), [(6, [0, 1] * 50), (6, [0] * (LEAST_DOCUMENTS - 1)), (EXAMPLES_TO_JUDGE, [0] * 100)]
+)
+def test_documents_stay_if_they_have_each_label_or_are_few_or_many_examples_judge(untrained, examples, documents):
+    store = store_of(examples, documents)
+    report = fit(untrained.embedder, store, experts=EXPERT_NAMES)
+    assert (report.documents, report.lacking) == (len(documents), {})

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.classifier.conftest import labels_of
-from tests.classifier.test_save_code import nearly
 from tests.environments import without_docsplit_hf
 
 from .server import serve
@@ -19,6 +19,15 @@ FILES = {
     ".gitattributes", "1_Pooling/config.json", "README.md", "config.json", "model.safetensors", "modules.json",
     "sentence_bert_config.json", "tokenizer.json", "tokenizer_config.json", "training_args.json",
 }  # fmt: skip
+
+
+def nearly(answers):
+    """Answers as numbers to compare within rounding, and all else as it is."""
+    if isinstance(answers, dict):
+        return {name: nearly(value) for name, value in answers.items()}
+    if isinstance(answers, list):
+        return [nearly(value) for value in answers]
+    return pytest.approx(answers, abs=1e-5) if isinstance(answers, float) else answers
 
 
 @contextlib.contextmanager

@@ -40,12 +40,12 @@ def test_any_sequence_of_changes_equals_two_separate_datastores(dtype):
 def test_documents_have_separate_automatic_ids():
     datastore = KNNDatastore([[0, 0]] * 2, ["a", "a"], [], ids=["d1", "0"])
     assert datastore.documents is None
-    assert datastore.add_documents([[0, 0]] * 2) == ["d0", "d2"]
+    assert datastore.add_documents([[0, 0]] * 2) == ["d2", "d3"]
     assert datastore.add_documents([[0, 0]], ids=["1"]) == ["1"]
     datastore.remove_documents(["d2"])
-    assert datastore.add_documents([[0, 0]]) == ["d3"] and datastore.add([[0, 0]] * 2, ["a", "a"]) == ["2", "3"]
+    assert datastore.add_documents([[0, 0]]) == ["d4"] and datastore.add([[0, 0]] * 2, ["a", "a"]) == ["2", "3"]
     datastore.remove_documents(datastore.documents.ids)
-    assert datastore.documents is None and datastore.add_documents([[0, 0]]) == ["d4"]
+    assert datastore.documents is None and datastore.add_documents([[0, 0]]) == ["d5"]
 
 
 @pytest.mark.parametrize(

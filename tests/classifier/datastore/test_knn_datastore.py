@@ -112,10 +112,10 @@ def test_automatic_ids_are_not_reused():
     assert datastore.add([[0]] * 2, ["a"] * 2) == ["0", "1"]
     assert datastore.add([[0]] * 2, ["a"] * 2, ids=["x", "3"]) == ["x", "3"]
     datastore.remove(["1"])
-    assert datastore.add([[0]] * 2, ["a"] * 2) == ["2", "4"]
+    assert datastore.add([[0]] * 2, ["a"] * 2) == ["4", "5"]
     with pytest.raises(ValueError, match="The id '3' is there already"):
         datastore.add([[0]], ["a"], ids=["3"])
-    assert datastore.ids == ["0", "x", "3", "2", "4"]
+    assert datastore.ids == ["0", "x", "3", "4", "5"]
 
 
 @pytest.mark.parametrize(

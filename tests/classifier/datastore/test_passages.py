@@ -169,7 +169,6 @@ def test_passages_are_merged_and_kept_for_documents():
         ((np.zeros((2, 8)), [2], [[0, 1]]), r"spans of passages must be integers of shape \(2, 2\)"),
         ((np.zeros((2, 8)), [2], [[0, 1], [5, 4]]), "Passage 1 has the span 5 to 4"),
         ((np.zeros((2, 8)), [2], [[-1, 1], [5, 6]]), "Passage 0 has the span -1 to 1"),
-        ((np.zeros((1, 8)), [1], [[0, 1]]), "Row 0 has one passage, and its embedding differs from the key"),
     ],
 )
 def test_inconsistent_passages_are_refused_and_change_nothing(passages, message):

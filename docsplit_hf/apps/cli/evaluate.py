@@ -38,8 +38,8 @@ class EvaluationArguments:
     models: list[str] = HfArg(
         default_factory=list,
         help=f"Required. Systems to compare: tfidf (word counts), {DEFAULT_CHECKPOINT} (included), folders with a "
-        "checkpoint, models on the Hub, or https://HOST/v1#MODEL for an endpoint. At the end, '#name=NAME' sets the name "
-        "in the tables; '#pooling=mean' and '#prompt=TEXT' are further options.",
+        "checkpoint, models on the Hub, or https://HOST/v1#MODEL for an endpoint. At the end, '#name=NAME' sets a name "
+        "for the tables; '#pooling=mean' and '#prompt=TEXT' are further options.",
     )
     tasks: list[str] = HfArg(
         default_factory=list,

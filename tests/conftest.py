@@ -23,15 +23,15 @@ QUIET = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 ).split()
-LONG = ("tests/apps/page/test_page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
+LONG = ("tests/apps/page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
 LONG += ("tests/encoding", "docs", "README")
 LONG += ("tests/connectors/milvus", "tests/apps/server", "tests/reading/files")
-# Files for one worker, since they share something: a server, a browser, records, the embeddings of the same texts.
+# Files for one worker, since they share something: a server, a browser, Gradio, records, embeddings of the same texts.
 TOGETHER = (
     ("tests/connectors/milvus",),
     ("tests/apps/server",),
     ("tests/figures",),
-    ("tests/apps/page/test_page", "tests/apps/page/test_access", "tests/test_site"),
+    ("tests/apps/page", "tests/test_private_doors", "tests/test_site"),
     ("docs/", "README", "CONTRIBUTING", "tests/test_notebooks"),
 )
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -2,14 +2,16 @@
 
 from types import SimpleNamespace
 
-import gradio as gr
-from gradio.context import LocalContext
 from tqdm.auto import tqdm
-
-from docsplit_hf.apps.page.progress import follow_totals
 
 
 def test_a_bar_whose_total_grows_never_shows_more_than_all():
+    # gradio takes seconds to import, in each process that collects the tests
+    import gradio as gr
+    from gradio.context import LocalContext
+
+    from docsplit_hf.apps.page.progress import follow_totals
+
     drawn = []
 
     def draw(event, bars):

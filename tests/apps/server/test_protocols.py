@@ -1,8 +1,8 @@
 """Clients that others wrote, unchanged but for the address; and a validator of System One that others wrote."""
 
+import importlib
 import json
 
-import openai
 import pytest
 import systemone
 import typesafe_sdk
@@ -12,6 +12,12 @@ from jevcompat.validate import validate_success
 TEXT = "The river feeds the valley of number 3."
 NO_CONTENT = "?! ..."  # without letters, such a text has no label
 OPTIONS = {"river": "about water", "engine": None, "garden": None}
+
+
+@pytest.fixture(scope="module")
+def openai():
+    """The library, which takes seconds to import, in each process that collects the tests."""
+    return importlib.import_module("openai")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +47,7 @@ def test_systemone_client_is_told_why_a_question_is_refused(shared_server):
             client.system_one(TEXT, {"kind": systemone.Choice("?", {"rivers": None, "engine": None})})
 
 
-def test_openai_decisions(shared_server, probabilities):
+def test_openai_decisions(openai, shared_server, probabilities):
     client = openai.OpenAI(base_url=f"{shared_server.address}/v1", api_key="none")
     questions = [
         {"type": "choice", "name": "kind", "instructions": "?", "choices": [{"value": name} for name in OPTIONS]},
@@ -56,7 +62,7 @@ def test_openai_decisions(shared_server, probabilities):
     assert decision.usage.total_tokens == decision.usage.input_tokens
 
 
-def test_openai_decisions_abstain_by_refusals(shared_server):
+def test_openai_decisions_abstain_by_refusals(openai, shared_server):
     client = openai.OpenAI(base_url=f"{shared_server.address}/v1", api_key="none")
     question = {"type": "choice", "name": "a", "instructions": "?", "choices": [{"value": name} for name in OPTIONS]}
     decision = client.decisions.create(
@@ -65,7 +71,7 @@ def test_openai_decisions_abstain_by_refusals(shared_server):
     assert [(answer.type, answer.name) for answer in decision.answers] == [("refusal", "a")]
 
 
-def test_openai_lists_models(shared_server):
+def test_openai_lists_models(openai, shared_server):
     client = openai.OpenAI(base_url=f"{shared_server.address}/v1", api_key="none")
     assert [model.id for model in client.models.list()] == ["subjects", "second"]
 

@@ -30,9 +30,6 @@ Arrays of two arms, with the prefix ``documents.`` (missing with no documents) o
 - ``example_weight``; ``edge_agreement``: weighted fraction of edges of the graph with the same propagated label;
   ``versions``, ``version_groups``, ``contradictory``, ``agreeing``, ``version_fraction``: as in the report;
   ``words_per_text``
-- ``regressions`` (R,): names such as "probe 10"; ``regression_held_out`` (R, m, C), ``regression_test`` (R, N, C),
-  ``regression_sample`` (R, S, C): logits of multinomial regressions on centered embeddings and on TF-IDF, of the first
-  arm only
 """
 
 from __future__ import annotations
@@ -44,12 +41,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import process_time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from benchmarks.inputs import default_model
 from benchmarks.quality.few_labels import embedder as embedding
@@ -69,7 +65,6 @@ from docsplit_hf.fitting.ensemble.weighing import SAMPLED_DOCUMENTS
 from docsplit_hf.reading.inputs import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
     from transformers import Pipeline
 
     from docsplit_hf.arrays.snapshot import Snapshot
@@ -82,7 +77,6 @@ POOL_SIZE = 800
 TEST_SIZE = 300
 DRAWS = {"1": 2, "5": 2, "20": 1, "all": 1}
 ALL = 10**9
-DEFAULT_C = 10.0
 MANY_LABELS = 20  # with more and all examples, the regressions choose among fewer C, which saves minutes
 FEWER_C = [10.0, 100.0, 1000.0]
 Cell = dict[str, np.ndarray]
@@ -136,16 +130,6 @@ def recorded() -> Iterator[Recorded]:
         mock.patch("docsplit_hf.classifier.fit.fit_experts", record_fit),
     ):
         yield found
-
-
-class Regression(NamedTuple):
-    """A multinomial regression: a kind of features, and the inverse regularization."""
-
-    name: str
-    train: np.ndarray  # (n, D)
-    test: np.ndarray  # (N, D)
-    sample: np.ndarray  # (S, D)
-    inverse_regularization: float
 
 
 def main() -> None:
@@ -230,7 +214,6 @@ def collect(task: FewLabels, labels: str, number: int, embedder: Embedder, pipe:
     with mock.patch.object(systems, "C_GRID", grid):
         by_probe = probe(task, rows, embedder, 1)
         by_words = tfidf(task, rows, embedder, 1)
-    inverse = {"probe": by_probe.settings["C"], "words": by_words.settings["C"]}
     cell: Cell = {
         "set": np.array(task.name),
         "labels": np.array(labels),
@@ -239,19 +222,19 @@ def collect(task: FewLabels, labels: str, number: int, embedder: Embedder, pipe:
         "test_targets": np.argsort(order)[task.test_labels],
         "probe": by_probe.probabilities[:, order].astype(np.float32),
         "words": by_words.probabilities[:, order].astype(np.float32),
-        "probe_c": np.array(inverse["probe"]),
-        "words_c": np.array(inverse["words"]),
+        "probe_c": np.array(by_probe.settings["C"]),
+        "words_c": np.array(by_words.settings["C"]),
         "chosen": np.array("alone" if chosen else "documents"),
     }
     arms = ["documents", "alone"] if len(unlabeled) else ["alone"]
     for i, arm in enumerate(arms):
-        for name, array in arrays_of_arm(task, embedder, fits, i, inverse).items():
+        for name, array in arrays_of_arm(task, embedder, fits, i).items():
             cell[f"{arm}.{name}"] = array
     cell["ours"] = cell[f"{cell['chosen']}.probabilities"]
     return cell
 
 
-def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, inverse: dict[str, float]) -> Cell:
+def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int) -> Cell:
     """The arrays of a fit."""
     data = fits.data[i]
     ensemble = fits.ensembles[i]
@@ -277,14 +260,6 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
     edges = corpus.graph.tocoo()
     propagated = ensemble.learned.soft_labels.argmax(1)
     is_equal = propagated[edges.row] == propagated[edges.col]
-    vectors = ensemble.document_vectors
-    features = {
-        "probe": [
-            vectors.embeddings_of(own) for own in (corpus.vectors[data.rows], of_test.vectors, corpus.vectors[sampled])
-        ]
-    }
-    if corpus.words is not None:
-        features["words"] = in_span_of_examples(corpus.words[data.rows], of_test.words, corpus.words[sampled])
     shift = weighing.ensemble.learned.shift
     found: Cell = {
         "experts": np.array(ensemble.experts),
@@ -322,58 +297,12 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int, i
     }
     if scores.word_regression is not None:
         found["word_regression"] = scores.word_regression
-    if i > 0:  # the regressions of the first arm are almost the same
-        return as_float32(found)
-    names = []
-    logits: dict[str, list[np.ndarray]] = {"held_out": [], "test": [], "sample": []}
-    labels = data.targets.argmax(1)
-    classes = data.targets.shape[1]
-    for kind, (train, test, sample) in features.items():
-        for c in sorted({DEFAULT_C, inverse[kind]}):
-            names.append(f"{kind} {c:g}")
-            of_folds = np.zeros((len(labels), classes), np.float32)
-            for fold in range(int(folds.max()) + 1):
-                is_test = folds == fold
-                of_folds[is_test] = logits_of_regression(
-                    train[~is_test], labels[~is_test], c, [train[is_test]], of_folds.shape[1]
-                )[0]
-            of_others = logits_of_regression(train, labels, c, [test, sample], of_folds.shape[1])
-            logits["held_out"].append(of_folds[held_out])
-            logits["test"].append(of_others[0])
-            logits["sample"].append(of_others[1])
-    found["regressions"] = np.array(names)
-    for name, own in logits.items():
-        found[f"regression_{name}"] = np.stack(own)
     return as_float32(found)
 
 
 def as_float32(cell: Cell) -> Cell:
     """Arrays of float64 in half of their size."""
     return {name: own.astype(np.float32) if own.dtype == np.float64 else own for name, own in cell.items()}
-
-
-def in_span_of_examples(words: sp.csr_matrix, *others: sp.csr_matrix) -> list[np.ndarray]:
-    """TF-IDF of examples and other texts in the dimensions that the examples span; regressions stay the same."""
-    products = (words @ words.T).toarray()
-    values, vectors = np.linalg.eigh(products.astype(np.float64))
-    kept = values > 1e-9 * values.max()
-    basis = vectors[:, kept] / np.sqrt(values[kept])
-    return [products @ basis, *[(other @ words.T).toarray() @ basis for other in others]]
-
-
-def logits_of_regression(
-    train: np.ndarray, labels: np.ndarray, c: float, others: list[np.ndarray], classes: int
-) -> list[np.ndarray]:
-    """Logits ``(N, C)`` of a multinomial regression; labels without examples get the least logit of a text less 3."""
-    model = LogisticRegression(C=c, max_iter=300).fit(train, labels)
-    found = []
-    for other in others:
-        own = model.decision_function(other)
-        own = np.stack([-own / 2, own / 2], 1) if own.ndim == 1 else own
-        full = np.tile(own.min(1, keepdims=True) - 3, (1, classes))
-        full[:, model.classes_] = own
-        found.append(full.astype(np.float32))
-    return found
 
 
 if __name__ == "__main__":

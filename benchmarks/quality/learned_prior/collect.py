@@ -138,7 +138,9 @@ def main() -> None:
     add("--tasks", nargs="+", required=True, help="Folders with train.jsonl and test.jsonl.")
     add("--labels", nargs="+", default=["1", "5", "20", "all"], help="Labels per class. Default: %(default)s.")
     add("--encoder", default=default_model(), help="Any encoder. Default: the installed all-MiniLM-L6-v2.")
-    add("--pool_size", type=int, default=2500, help="Texts to load, of which 800 are used. Default: %(default)s.")
+    add("--pool_size", type=int, default=2500, help="Texts to load. Default: %(default)s.")
+    add("--documents", type=int, default=POOL_SIZE, help="Texts of the pool that are used. Default: %(default)s.")
+    add("--test_texts", type=int, default=TEST_SIZE, help="Test texts that are used. Default: %(default)s.")
     add("--embeddings", default="output/embeddings", help="Where they are kept. Default: %(default)s.")
     add("--output", type=Path, default=Path("output/cells"), help="Folder for the cells. Default: %(default)s.")
     options = parser.parse_args()
@@ -159,7 +161,7 @@ def main() -> None:
         with mock.patch.object(embedding, "SAMPLE", 1):  # its speed is not used
             embedder = Embedder(options.encoder, loaded, options.embeddings, precision="int8")
         pipe = embedder.pipeline()
-        task = shorten(loaded)
+        task = shorten(loaded, options.documents, options.test_texts)
         for labels, number in missing:
             start = process_time()
             cell = collect(task, labels, number, embedder, pipe)
@@ -175,12 +177,12 @@ def path_of(folder: Path, name: str, labels: str, number: int) -> Path:
     return folder / f"{name}.{labels}.{number}.npz"
 
 
-def shorten(task: FewLabels) -> FewLabels:
-    """Keep 800 texts of the pool and 300 of the test set, and the classes with 2 texts in the pool."""
-    pool_labels = task.pool_labels[:POOL_SIZE]
+def shorten(task: FewLabels, pool_size: int, test_size: int) -> FewLabels:
+    """Keep the first texts of the pool and of the test set, and the classes with 2 texts in the pool."""
+    pool_labels = task.pool_labels[:pool_size]
     kept = np.flatnonzero(np.bincount(pool_labels, minlength=len(task.names)) >= 2)
     rows = np.flatnonzero(np.isin(pool_labels, kept))
-    test = np.flatnonzero(np.isin(task.test_labels, kept))[:TEST_SIZE]
+    test = np.flatnonzero(np.isin(task.test_labels, kept))[:test_size]
     return FewLabels(
         name=task.name,
         names=[task.names[label] for label in kept],

@@ -24,7 +24,6 @@ from benchmarks.served import ServerProcess
 
 RATES = (0.02, 0.05, 0.1)
 CLIENTS = 4
-TEXTS_PER_REQUEST = 50
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ import gzip
 import json
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from benchmarks.served import ServerProcess
 
 RATES = (0.02, 0.05, 0.1)
 CLIENTS = 4
-TEXTS_PER_REQUEST = 50
 
 
 def main() -> None:
@@ -116,29 +114,20 @@ def measure(folder: Path, task: Path, in_scope: int, novelty: float, log: Path) 
 
 def ask(server: ServerProcess, texts: list[str], labels: list[str], rate: float | None) -> list[str | None]:
     """The choice for each text; None for an abstention. Without a rate, the best label whatever happens."""
-    question: dict[str, object] = {"type": "choice", "instructions": "What is it?", "criteria": dict.fromkeys(labels)}
-    if rate is None:
-        question["abstain_option"] = True  # then the best label is there beside the abstention
+    question = {"type": "choice", "instructions": "What is it?", "criteria": dict.fromkeys(labels)}
 
-    def ask_some(part: list[str]) -> list[str | None]:
-        body: dict[str, object] = {
-            "state": [{"id": str(number), "text": text} for number, text in enumerate(part)],
-            "questions": {"label": question},
-        }
+    def ask_one(text: str) -> str | None:
+        body: dict[str, object] = {"state": text, "questions": {"label": question}}
         if rate is not None:
             body["x_reject"] = rate
         status, answer = server.send("POST", "/v1/systemone", body)
         if status != 200:
             raise SystemExit(f"The server refused: {answer}")
-        return [result["answers"]["label"]["choice"] for result in answer["results"]]
+        found = answer["answers"]["label"]
+        return found["choice"] if rate is not None else max(found["probabilities"], key=found["probabilities"].get)
 
     with ThreadPoolExecutor(CLIENTS) as pool:
-        return [choice for choices in pool.map(ask_some, _parts(texts)) for choice in choices]
-
-
-def _parts(texts: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(texts), TEXTS_PER_REQUEST):
-        yield texts[start : start + TEXTS_PER_REQUEST]
+        return list(pool.map(ask_one, texts))
 
 
 if __name__ == "__main__":

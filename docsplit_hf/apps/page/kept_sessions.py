@@ -56,7 +56,7 @@ class KeptSessions:
             session.pipe = copied(before.pipe)
             try:
                 yield session
-                self._save(key, session)
+                self._store(key, session)
             except BaseException:
                 session.go_back(before)
                 raise
@@ -69,7 +69,7 @@ class KeptSessions:
             if not session.earlier:
                 raise ValueError("There is nothing to undo.")
             session.go_back(session.earlier.pop())
-            self._save(key, session)
+            self._store(key, session)
         return session
 
     def _folder(self, key: str) -> Path:
@@ -90,7 +90,7 @@ class KeptSessions:
         session.replace(pipe, reading["kept"])
         return session
 
-    def _save(self, key: str, session: Session) -> None:
+    def _store(self, key: str, session: Session) -> None:
         """Write the state of a session beside the last one, which is then deleted."""
         folder = self._folder(key)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

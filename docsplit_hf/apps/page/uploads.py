@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ...reading.columns import columns_of
 from ...reading.example_texts import load_example_texts
-from ...reading.file_formats import file_format
+from ...reading.file_formats import MORE_FIELDS, file_format
 from ...reading.labels import label_name
 from .sessions import PageLimits, PlannedText, Session, counted
 from .views import planned_texts
@@ -28,6 +28,7 @@ UNREADABLE_BEGINNINGS = (b"%PDF-", b"{\\rtf", BOM_UTF32_LE, BOM_UTF32_BE)
 PARSER_ERRORS = {
     "EOF inside string": "a quotation mark is opened and never closed",
     "No columns to parse": "it holds nothing but spaces and empty lines",
+    "fields in line": MORE_FIELDS,
     "maximum recursion depth": "its brackets are nested too deep",
 }
 MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text

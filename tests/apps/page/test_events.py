@@ -16,7 +16,7 @@ REFUSED = [
     ("empty.json", b"", "is empty: choose another file"),
     ("empty.jsonl", b"", "is empty"),
     ("empty.txt", b"", "is empty"),
-    ("spaces.csv", b"  \n \n", "nothing but spaces and empty lines"),
+    ("spaces.csv", b"  \n \n", NO_ROW),
     ("blank.txt", b"\n\n \n", "No row has a text in the column 'text'"),
     ("header.csv", b"text,label\n", NO_ROW),
     ("header_without_end.csv", b"text,label", NO_ROW),

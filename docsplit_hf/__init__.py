@@ -107,7 +107,7 @@ def __dir__() -> list[str]:
 
 
 # The command ``docsplit`` registers before what needs it: its help, and an exported classifier, must not wait for that.
-# Without transformers, exported classifiers and the rooms arrays/, storage/ and fitting/ can be used.
+# Without transformers, exported classifiers and the rooms reading/, arrays/, storage/ and fitting/ can be used.
 _name = Path(sys.argv[0]).name if sys.argv else ""
 _is_command = _name in ("docsplit", "docsplit.exe") or (_name == "-m" and "docsplit_hf" in sys.orig_argv)
 _has_transformers = importlib.util.find_spec("transformers") is not None

@@ -46,7 +46,7 @@ class Problem:
         kept_corpus: The corpus of an earlier fit, which is reused if its texts are the same.
 
     Raises:
-        TypeError: If ``experts`` is a string, or ``hierarchy`` is none.
+        TypeError: If ``experts`` is a string, or ``hierarchy`` is of another type.
         ValueError: If there are no examples, all have one label, or an expert is unknown.
     """
 

@@ -26,7 +26,6 @@ MOST_RANGES = 240  # divisible by most numbers of processes and workers
 SMALLEST_RANGE = 65_536  # bytes; of smaller ranges, a large part would be read twice
 FILE_FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".txt": "text"}
 SEPARATORS = (",", ";", "\t", "|")
-MORE_FIELDS = "its rows have more fields than its header: quote texts that hold the separator"
 UNREADABLE = (ValueError, EOFError, StopIteration, RecursionError, gzip.BadGzipFile, zlib.error)  # of damaged files
 
 
@@ -52,7 +51,7 @@ def load_table(
         if first is None:
             raise ValueError("it holds no rows")
         if "__index_level_0__" in first:  # rows have more fields than the header, so pandas makes an index of the first
-            raise ValueError(MORE_FIELDS)
+            raise ValueError(plain_csv.MORE_FIELDS)
         if not streaming:
             rows = datasets.load_dataset(kind, data_files=data_files, split="train", **options)
             return rows.remove_columns(MARKER) if MARKER in first else rows

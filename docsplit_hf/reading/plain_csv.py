@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TextIO
 
+MORE_FIELDS = "its rows have more fields than its header: quote texts that hold the separator"
+
 csv.field_size_limit(sys.maxsize)  # by default, fields of more than 131,072 characters are refused
 
 
@@ -26,7 +28,7 @@ def records(file: TextIO, separator: str) -> Iterator[dict[str, str]]:
     _, names = next(records, (0, []))
     for line, fields in records:
         if len(fields) > len(names):
-            raise ValueError(f"Expected {len(names)} fields in line {line}, saw {len(fields)}")
+            raise ValueError(f"Expected {len(names)} fields in line {line}, saw {len(fields)}: {MORE_FIELDS}")
         yield dict(zip(names, fields + [""] * (len(names) - len(fields)), strict=True))
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ...reading.columns import columns_of
 from ...reading.example_texts import load_example_texts
-from ...reading.file_formats import MORE_FIELDS, file_format
+from ...reading.file_formats import SEPARATORS, file_format
 from ...reading.labels import label_name
 from .sessions import PageLimits, PlannedText, Session, counted
 from .views import planned_texts
@@ -20,7 +20,6 @@ from .views import planned_texts
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
 TABLE_ENDINGS = ENDINGS[:-1]  # several .txt files are documents
 UNICODE = "utf-8"
-SEPARATORS = (",", ";", "\t", "|")
 EXAMPLE_JSON_ROW = '{"text": "...", "label": "..."}'
 # The first bytes of files that are not plain text (PDF, RTF), or are in UTF-32.
 UNREADABLE_BEGINNINGS = (b"%PDF-", b"{\\rtf", BOM_UTF32_LE, BOM_UTF32_BE)
@@ -28,7 +27,6 @@ UNREADABLE_BEGINNINGS = (b"%PDF-", b"{\\rtf", BOM_UTF32_LE, BOM_UTF32_BE)
 PARSER_ERRORS = {
     "EOF inside string": "a quotation mark is opened and never closed",
     "No columns to parse": "it holds nothing but spaces and empty lines",
-    "fields in line": MORE_FIELDS,
     "maximum recursion depth": "its brackets are nested too deep",
 }
 MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text

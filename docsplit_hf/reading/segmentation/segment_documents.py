@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 SINGLE_SENTENCE_CHOICES = ("drop", "dropout_pair")
 DOCUMENTS_PER_CORE_SECOND = 700  # articles of Wikipedia
 START_SECONDS = 0.15  # of a process, one after another
+FIRST_LOG = 100  # number of documents of a stream after which the counts are logged for the first time
 # Temporary columns about the segmentation of a document.
 _OUTCOME = "_docsplit_outcome"
 _REPLACED = "_docsplit_replaced"
@@ -66,8 +67,8 @@ def segment_documents(
     """Split documents into sentences and tokenize them, so that views can be cut from token ids.
 
     A document is tokenized once, as a whole; each token belongs to the sentence with its last character. Unusable
-    documents are dropped: those that are not strings, those that are empty or white space, and, by default, those of
-    one sentence, which cannot be halved. Of a ``Dataset`` they are counted in the log.
+    documents are dropped and counted in the log: those that are not strings, those that are empty or white space, and,
+    by default, those of one sentence, which cannot be halved.
 
     Args:
         dataset: Documents with a column of texts. A ``Dataset`` is processed in this call, in ``num_proc`` processes
@@ -106,24 +107,24 @@ def segment_documents(
         raise ValueError(f"single_sentence must be one of {SINGLE_SENTENCE_CHOICES}, got {single_sentence!r}.")
     check_text_column(dataset, text_column)
     split = get_segmenter(segmenter, language)
-    options = {
-        "fn_kwargs": {
+    if isinstance(dataset, datasets.IterableDataset):
+        segment = SegmentAndDrop(
+            tokenizer=tokenizer, text_column=text_column, single_sentence=single_sentence, segmenter=split
+        )
+        return dataset.map(segment, batched=True, batch_size=100, remove_columns=[text_column])
+    segmented = dataset.map(
+        _segment_batch,
+        fn_kwargs={
             "tokenizer": tokenizer,
             "text_column": text_column,
             "single_sentence": single_sentence,
             "segmenter": split,
         },
-        "batched": True,
-        "batch_size": 100,
-        "remove_columns": [text_column],
-    }
-    if isinstance(dataset, datasets.IterableDataset):
-        return dataset.map(_segment_and_drop, **options)
-    segmented = dataset.map(
-        _segment_batch,
         num_proc=_processes(num_proc, len(dataset), segmenter),
         desc="Segmenting and tokenizing documents",
-        **options,
+        batched=True,
+        batch_size=100,
+        remove_columns=[text_column],
     )
     outcomes = segmented[_OUTCOME][:]
     counts = Counter(outcomes)
@@ -252,15 +253,40 @@ def _log_counts(counts: Counter, replaced: int) -> None:
     logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)
 
 
-def _segment_and_drop(batch: dict[str, list[Any]], **options: Any) -> dict[str, list[Any]]:
-    """Segment a batch of a stream, and drop the documents that cannot be used; log a batch of which none is left."""
-    rows = _segment_batch(batch, **options)
-    del rows[_REPLACED]
-    outcomes = rows.pop(_OUTCOME)
-    kept = [outcome == KEPT for outcome in outcomes]
-    if not any(kept):
-        logger.warning(
-            f"None of {len(kept)} documents of the stream can be used: {describe_dropped(Counter(outcomes))}."
-        )
-    columns = {name: column for name, column in batch.items() if name != options["text_column"]} | rows
-    return {name: list(compress(column, kept)) for name, column in columns.items()}
+class SegmentAndDrop:
+    """Segment batches of a stream, drop unusable documents, and log the counts each time their number has doubled.
+
+    Counts are logged while the stream is read, because its end is unknown. Each data loader worker logs its own.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        text_column: str,
+        segmenter: Splitter,
+        single_sentence: str,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.text_column = text_column
+        self.segmenter = segmenter
+        self.single_sentence = single_sentence
+        self.counts: Counter = Counter()
+        self.replaced = 0
+        self.log_at = FIRST_LOG
+
+    def __reduce__(self) -> tuple[type[SegmentAndDrop], tuple]:
+        """Pickle without the counts, so that each process counts from zero."""
+        return SegmentAndDrop, (self.tokenizer, self.text_column, self.segmenter, self.single_sentence)
+
+    def __call__(self, batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        rows = _segment_batch(batch, self.tokenizer, self.text_column, self.segmenter, self.single_sentence)
+        self.counts.update(rows[_OUTCOME])
+        self.replaced += sum(rows.pop(_REPLACED))
+        if self.counts.total() >= self.log_at:
+            _log_counts(self.counts, self.replaced)
+            self.log_at = 2 * self.counts.total()
+        kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
+        columns = dict(batch)
+        del columns[self.text_column]
+        columns |= rows
+        return {name: list(compress(column, kept)) for name, column in columns.items()}

@@ -517,7 +517,7 @@ def test_files_of_the_server_cannot_be_read(address):
     config = json.loads(ask("/config"))
     kinds = {component["id"]: component["type"] for component in config["components"]}
     taking_files = [event for event in config["dependencies"] if "file" in map(kinds.get, event["inputs"])]
-    assert len(taking_files) == 12
+    assert len(taking_files) == 9
     for event in taking_files:
         file = {"path": "/etc/passwd", "orig_name": "a.csv", "meta": {"_type": "gradio.FileData"}}
         data = [file if kinds[given] == "file" else None for given in event["inputs"]]

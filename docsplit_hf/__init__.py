@@ -26,7 +26,7 @@ _MODULE_OF_NAME = {
     "DocSplitProjection": "pretraining.docsplit_projection",
     "DocumentEncoder": "encoding.document_encoder",
     "EndpointClassifier": "encoding.backends.endpoint",
-    "EndpointEncoder": "encoding.backends.endpoint",
+    "EndpointEncoder": "encoding.backends.endpoint_encoder",
     "FailedFile": "reading.files.failures",
     "FileOptions": "reading.files.options",
     "FileText": "reading.files.places",
@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .classifier.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
     from .connectors.milvus.connect import connect_datastore as connect_datastore
     from .encoding.backends.endpoint import EndpointClassifier as EndpointClassifier
-    from .encoding.backends.endpoint import EndpointEncoder as EndpointEncoder
+    from .encoding.backends.endpoint_encoder import EndpointEncoder as EndpointEncoder
     from .encoding.checkpoints.checkpoint import default_checkpoint as default_checkpoint
     from .encoding.document_encoder import DocumentEncoder as DocumentEncoder
     from .encoding.portable.configuration_knn_classifier import KNNClassifierConfig as KNNClassifierConfig

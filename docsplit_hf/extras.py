@@ -22,7 +22,7 @@ LIBRARIES = {
     "watch": ("watchfiles",),
 }
 EXTRA_OF_COMMAND = {"demo": "demo", "export": "onnx", "serve": "serve", "watch": "watch"}
-# The extra that an option needs with a value; None: with any value or without one.
+# The extra that an option needs with a value.
 EXTRA_OF_OPTION = {
     ("--ocr", "rapidocr"): "ocr",
     ("--precision", "int8"): "openvino",
@@ -34,11 +34,6 @@ EXTRA_OF_OPTION = {
 def is_full_installation() -> bool:
     """Return whether torch and transformers are installed: a small installation, which only answers, has neither."""
     return all(importlib.util.find_spec(name) is not None for name in ("torch", "transformers"))
-
-
-def is_installed(extra: str) -> bool:
-    """Return whether all libraries of an extra are installed."""
-    return not _missing(extra)
 
 
 def install_line(extra: str) -> str:
@@ -58,10 +53,9 @@ def check_extra(extra: str, what: str) -> None:
 def check_command(command: str, words: Sequence[str]) -> None:
     """Raise ``ModuleNotFoundError`` if a command line needs a missing library, before the command is imported."""
     for option, values in options_of(words):
-        for value in (None, *values):
+        for value in values:
             if (option, value) in EXTRA_OF_OPTION:
-                shown = option if value is None else f"{option} {value}"
-                check_extra(EXTRA_OF_OPTION[option, value], f"docsplit {command} {shown}")
+                check_extra(EXTRA_OF_OPTION[option, value], f"docsplit {command} {option} {value}")
     if command in EXTRA_OF_COMMAND:
         check_extra(EXTRA_OF_COMMAND[command], f"docsplit {command}")
 

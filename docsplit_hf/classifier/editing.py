@@ -136,7 +136,7 @@ def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> N
     given = Counter(chain.from_iterable([label] if isinstance(label, str) else label for label in labels))
     new = {plain_spelling(name) for name in given.keys() - set(known)}
     counts = {name: given[name] for name in (*known, *given) if plain_spelling(name) in new}
-    remark = describe_alike(counts, "If they are the same label, give them one name.")
+    remark = describe_alike(counts)
     if remark is not None:
         logger.warning(remark)
 

@@ -541,7 +541,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """
         from ..fitting.audit.examine import audit_snapshot
 
-        self._raise_if_head_was_trained("audit")
+        self._raise_if_head_was_trained()
         return audit_snapshot(self._datastore().view().all(), show_progress)
 
     def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
@@ -635,10 +635,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         return push_saved(repo_id, save, commit_message, **kwargs)
 
-    def _raise_if_head_was_trained(self, method: str) -> None:
+    def _raise_if_head_was_trained(self) -> None:
         if self.model.config.num_labels:
             raise ValueError(
-                f"{method}() needs out-of-fold answers to the examples, and this classifier was trained on all of "
+                "audit() needs out-of-fold answers to the examples, and this classifier was trained on all of "
                 "them. Audit them with the encoder alone (docsplit fit), then train."
             )
 

@@ -63,7 +63,7 @@ class ChunkAverages:
 
     def all(self) -> np.ndarray:
         """The averages, float32 ``(N, D)``."""
-        values = self._sums.copy()
+        values = self._sums
         is_averaged = self._weights > 0
         if not is_averaged.any():
             return values

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..arrays.passages import Predictions
 from ..reading.text_warnings import unlogged, warn_of_unfamiliar_texts
 from .backends.precision import use_precision
 from .checkpoints.checkpoint import load_tokenizer
@@ -69,17 +70,11 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
         with unlogged():
             return make_probe(self.model.encoder, lambda texts: embedder.embed(texts).retrieval_embeddings)
 
-    def nothing_embedded(self, texts: int) -> EmbeddedChunks:
-        """Collect the outputs of ``embed_part`` for this number of texts."""
-        config = self.model.config
-        return EmbeddedChunks(texts, config.retrieval_size, config.num_labels, self.long_documents)
-
-    def embed_part(
-        self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk], embedded: EmbeddedChunks
-    ) -> None:
-        """Embed some of the chunks of checked texts, in their order, and add the outputs to ``embedded``."""
+    def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
+        """Embed all chunks of checked texts, and combine those of each text."""
         model = self.model
         config = model.config
+        embedded = EmbeddedChunks(len(texts), config.retrieval_size, config.num_labels, self.long_documents)
         settings = self.chunk_settings(pairs)
 
         def pool_states(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -98,6 +93,7 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
         )
         for group, (embeddings, logits) in groups:
             embedded.add(group, embeddings.numpy(), logits.numpy())
+        return embedded.all()
 
     def _checked(
         self, texts: Sequence[str], text_pairs: Sequence[str | None] | None

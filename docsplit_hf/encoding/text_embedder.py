@@ -16,7 +16,6 @@ import numpy as np
 from ..arrays.passages import Predictions
 from ..reading.text_warnings import log_at_end
 from ..reading.tokenization import check_texts
-from .chunk_outputs import EmbeddedChunks
 from .chunking import Chunk, most_tokens
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class TextEmbedder(ABC):
 
 
 class ChunkedEmbedder(ABC):
-    """Embeds texts in chunks, all at once or, for a server, some at a time."""
+    """Embeds texts in chunks."""
 
     options: EmbeddingOptions
 
@@ -102,16 +101,6 @@ class ChunkedEmbedder(ABC):
     @abstractmethod
     def long_documents(self) -> str:
         """The strategy for long texts."""
-
-    @abstractmethod
-    def nothing_embedded(self, texts: int) -> EmbeddedChunks:
-        """Collect the outputs of ``embed_part`` for this number of texts."""
-
-    @abstractmethod
-    def embed_part(
-        self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk], embedded: EmbeddedChunks
-    ) -> None:
-        """Embed some of the chunks of checked texts, in their order, and add the outputs to ``embedded``."""
 
     def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
         """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text.
@@ -127,11 +116,9 @@ class ChunkedEmbedder(ABC):
         """Tokenize texts or pairs and cut them into chunks little by little, for the methods below."""
         return self._chunks(*self._checked(texts, text_pairs))
 
+    @abstractmethod
     def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
         """Embed all chunks of checked texts, and combine those of each text."""
-        embedded = self.nothing_embedded(len(texts))
-        self.embed_part(texts, pairs, chunks, embedded)
-        return embedded.all()
 
     def most_tokens(self, is_paired: bool) -> int | None:
         """The most tokens that are read of a text; None: all of them."""

@@ -149,7 +149,7 @@ def load_labeled_examples(
     if hint:
         logger.warning(f"Of column {label_column!r} {hint}")
     counts = Counter(chain.from_iterable(chain.from_iterable(split["label"][:] for split in splits.values())))
-    spellings = describe_alike(counts, "If they are the same label, give them one name.")
+    spellings = describe_alike(counts)
     if spellings is not None:
         logger.warning(spellings)
     splits = _number_labels(splits, train_classes, label_column)

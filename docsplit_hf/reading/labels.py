@@ -190,14 +190,17 @@ def alike_labels(counts: Mapping[str, int]) -> list[list[str]]:
     return [sorted(names, key=lambda name: (-counts[name], name)) for names in groups.values() if len(names) > 1]
 
 
-def describe_alike(counts: Mapping[str, int], advice: str) -> str | None:
+def describe_alike(counts: Mapping[str, int]) -> str | None:
     """A warning about labels that differ only in their spelling; None if there are none."""
     groups = alike_labels(counts)
     if not groups:
         return None
     shown = "; ".join(" and ".join(repr(name) for name in names) for names in groups[:MAX_SHOWN_GROUPS])
     more = f"; and {len(groups) - MAX_SHOWN_GROUPS} more" if len(groups) > MAX_SHOWN_GROUPS else ""
-    return f"Labels differ only by case, Unicode form or white space around them: {shown}{more}. {advice}"
+    return (
+        f"Labels differ only by case, Unicode form or white space around them: {shown}{more}. If they are the same "
+        "label, give them one name."
+    )
 
 
 def separate_labels(label: Any, separator: str) -> list[Any] | None:

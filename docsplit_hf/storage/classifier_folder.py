@@ -40,13 +40,13 @@ def classifier_checksums(folder: Path) -> dict[str, str]:
     return {name: sha256_of_file(folder / name) for name in sorted({*model_files(folder), *tokenizer})}
 
 
-def check_classifier(name_or_folder: str | Path, revision: str | None = None, token: str | bool | None = None) -> None:
+def check_classifier(name_or_folder: str | Path, revision: str | None) -> None:
     """Raise if the classifier is not the one saved with the datastore; the datastore may name none."""
-    folder = local_folder(name_or_folder, f"{FOLDER}/{MANIFEST}", revision, token)
+    folder = local_folder(name_or_folder, f"{FOLDER}/{MANIFEST}", revision, token=None)
     checksums = read_manifest(folder / FOLDER)["classifier"]
     if not checksums:
         return
-    folder = local_folder(name_or_folder, list(checksums), revision, token)
+    folder = local_folder(name_or_folder, list(checksums), revision, token=None)
     for name, sha256 in checksums.items():
         path = folder / name
         if not path.is_file():
@@ -82,7 +82,7 @@ def push_saved(repo_id: str, save: Callable[[Path, str], None], commit_message: 
 
 
 def local_folder(
-    name_or_folder: str | Path, files: str | list[str], revision: str | None = None, token: str | bool | None = None
+    name_or_folder: str | Path, files: str | list[str], revision: str | None, token: str | bool | None
 ) -> Path:
     """Return a local folder, or download files of a repository on the Hub."""
     if Path(name_or_folder).is_dir():

@@ -9,7 +9,7 @@ from transformers import pipeline
 
 from docsplit_hf import EndpointClassifier, KNNDatastore
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
-from docsplit_hf.encoding.backends.endpoint import EndpointError
+from docsplit_hf.encoding.backends.endpoint_encoder import EndpointError
 from tests.encoding.endpoints import embed, serve
 
 KEY = "sk-secret-of-the-test"

@@ -18,14 +18,14 @@ def test_other_letters_are_other_labels(other):
 def test_the_most_frequent_spelling_comes_first():
     counts = {"Sport": 2, "sport": 7, "sport ": 7, "news": 1}
     assert alike_labels(counts) == [["sport", "sport ", "Sport"]]
-    remark = describe_alike(counts, "Merge.")
-    assert "'sport' and 'sport ' and 'Sport'. Merge." in remark and "news" not in remark
+    remark = describe_alike(counts)
+    assert "'sport' and 'sport ' and 'Sport'. If they are the same" in remark and "news" not in remark
 
 
 def test_different_labels_give_no_warning():
-    assert describe_alike({"a": 1, "b": 2}, "Merge.") is None
+    assert describe_alike({"a": 1, "b": 2}) is None
 
 
 def test_a_warning_names_a_few_labels_and_counts_the_rest():
     counts = {name: 1 for number in range(9) for name in (f"label {number}", f"Label {number}")}
-    assert "; and 4 more" in describe_alike(counts, "")
+    assert "; and 4 more" in describe_alike(counts)

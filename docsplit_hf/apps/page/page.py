@@ -284,11 +284,11 @@ def _failed(parts: Parts, name: str) -> None:
                                            visible=False, **TABLE)  # fmt: skip
 
 
-def _highlighted(label: str, elem_id: str | None = None, visible: bool = True) -> gr.HighlightedText:
+def _highlighted(label: str, elem_id: str | None = None) -> gr.HighlightedText:
     """A text with marked words."""
     return gr.HighlightedText(label=label, color_map={WORD: "#f59e0b"}, show_inline_category=False,
                               combine_adjacent=False, elem_classes="text-box", interactive=False,
-                              elem_id=elem_id, visible=visible)  # fmt: skip
+                              elem_id=elem_id)  # fmt: skip
 
 
 def _opened(parts: Parts, name: str, question: str, first: gr.Button | None = None, skip: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Encoders behind OpenAI-compatible endpoints, ``/v1/embeddings``: of OpenAI, another service, or one's own server.
+"""Classifiers with embeddings from an endpoint, and the names of endpoints.
 
 It has no ``from __future__ import annotations``, for the reason in ``configuration_knn_classifier.py``.
 """
@@ -6,137 +6,23 @@ It has no ``from __future__ import annotations``, for the reason in ``configurat
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from tqdm.auto import tqdm
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from ...arrays.passages import Predictions
 from ...arrays.probe import PROBE_TEXTS
-from ...content_hash import sha256_of_json
-from ...reading.characters import replace_lone_surrogates
-from ...reading.text_warnings import read_fractions, warn_of_cut_texts
-from ...reading.tokenization import check_texts
 from ..portable.configuration_knn_classifier import KNNClassifierConfig, strict
 from ..text_embedder import EmbeddingOptions, TextEmbedder
-from .endpoint_client import Endpoint, EndpointError, check_positive
-
-if TYPE_CHECKING:
-    from openai import OpenAI
-    from openai.types import CreateEmbeddingResponse
+from .endpoint_encoder import EndpointEncoder
 
 logger = logging.getLogger(__name__)
 
 # Options after the address of an endpoint, and their types.
 OPTIONS = {"model": str, "key_variable": str, "max_characters": int}
-
-
-@dataclass(eq=False, repr=False)
-class EndpointEncoder(Endpoint):
-    """Embeds texts with a model behind an endpoint, called as ``Endpoint`` describes.
-
-    The key is read from the environment and sent in one header; it is neither kept nor shown. After the statuses 408,
-    409, 429 and 5xx, timeouts and lost connections, a request is repeated. The waits double up to 8 seconds, or last as
-    long as ``Retry-After`` demands, up to two minutes. The fingerprint covers the address and the model's name, but not
-    its weights: it does not change if a service replaces a model under the same name.
-
-    Args:
-        model: The model's name at the endpoint.
-        base_url: The address up to ``/v1``.
-        key_variable: The environment variable with the key. If it is not set, no key is sent. None: ``OPENAI_API_KEY``
-            for OpenAI's own address, and no key for others, so that OpenAI's key is never sent to them.
-        batch_size: Texts per request. A service may also limit the tokens of a request.
-        max_characters: Longer texts are cut to this many characters, which is logged. None: texts are sent whole.
-        timeout: Seconds to wait for an answer.
-        max_retries: How often a request is repeated; ten times take about a minute.
-
-    Raises:
-        ValueError: If the address is not valid, or a number is out of range.
-        ImportError: If the extra ``endpoint`` is not installed.
-    """
-
-    batch_size: int = 32
-
-    answers = "embeddings"
-    path = "/v1/embeddings"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("batch_size", self.batch_size)
-        self.dimension: int | None = None  # unknown before the first answer
-
-    @property
-    def fingerprint(self) -> str:
-        """64 hexadecimal digits that change with the address, the model's name and the number of characters sent."""
-        described = ["endpoint", self.base_url, self.model, self.max_characters]
-        return sha256_of_json(described)
-
-    def encode(self, texts: Sequence[str], show_progress: bool = True, batch_size: int | None = None) -> np.ndarray:
-        """Embed texts.
-
-        Args:
-            texts: N texts, none of them blank.
-            show_progress: Whether to show a progress bar.
-            batch_size: Texts per request, at most those of the encoder. None: as many as those.
-
-        Returns:
-            float32 of shape ``(N, D)``, of norm 1; D is 0 if no text was ever embedded.
-
-        Raises:
-            TypeError: If ``texts`` is not a list of strings.
-            ValueError: If a text is blank.
-            EndpointError: If the endpoint returns no embeddings, or embeddings that cannot be used.
-        """
-        check_texts(texts)
-        for i, text in enumerate(texts):
-            if not text[: self.max_characters].strip():
-                raise ValueError(f"Text {i} is blank as it is sent: endpoints embed no blank texts. Leave it out.")
-        texts = [replace_lone_surrogates(text) for text in texts]
-        if self.max_characters is not None:
-            lengths = [len(text) for text in texts]
-            fractions = read_fractions(lengths, self.max_characters)
-            warn_of_cut_texts(lengths, fractions, self.max_characters, unit="characters")
-            texts = [text[: self.max_characters] for text in texts]
-        size = min(batch_size or self.batch_size, self.batch_size)
-        batches = []
-        with (
-            self._client() as client,
-            tqdm(total=len(texts), desc="Embedding", unit="text", disable=not show_progress) as progress,
-        ):
-            for start in range(0, len(texts), size):
-                batch = texts[start : start + size]
-                batches.append(self._embeddings(self._ask(client, batch), len(batch)))
-                progress.update(len(batch))
-        embeddings = np.concatenate(batches) if batches else np.empty((0, self.dimension or 0), dtype=np.float32)
-        return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-
-    def _ask(self, client: "OpenAI", texts: list[str]) -> "CreateEmbeddingResponse":
-        """Ask for the embeddings of some texts."""
-        return self._send(
-            lambda: client.embeddings.create(
-                model=self.model, input=texts, encoding_format="float", extra_headers=self._headers()
-            )
-        )
-
-    def _embeddings(self, response: "CreateEmbeddingResponse", number: int) -> np.ndarray:
-        """Read the embeddings in an answer, in the order of the texts: float32 ``(number, D)``."""
-        try:
-            rows = sorted(response.data, key=lambda row: row.index)
-            embeddings = np.array([row.embedding for row in rows], np.float32)
-        except (AttributeError, ValueError, TypeError, OverflowError) as error:
-            answer = f"{type(error).__name__}: {self._without_key(str(response))}"
-            raise EndpointError(f"{self!r} does not answer like /v1/embeddings ({answer})") from None
-        self.dimension = self.dimension or embeddings.shape[-1]
-        is_whole = embeddings.shape == (number, self.dimension)
-        if not is_whole or not (embeddings.any(1) & np.isfinite(embeddings).all(1)).all():
-            raise EndpointError(
-                f"{self!r} returned embeddings of shape {embeddings.shape} in place of {(number, self.dimension)}, or "
-                "one that is not finite or 0 in all dimensions: is it another model?"
-            )
-        return embeddings
 
 
 def is_endpoint(name: Any) -> bool:

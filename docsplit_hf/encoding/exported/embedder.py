@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...arrays.passages import Predictions
 from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_file
 from ...cores import core_count
@@ -108,25 +109,20 @@ class ExportedEmbedder(ChunkedEmbedder):
             raise ValueError(f"bf16 is for torch, and this model was exported in {self.described.precision}.")
         return other
 
-    def nothing_embedded(self, texts: int) -> EmbeddedChunks:
-        """Collect the outputs of ``embed_part`` for this number of texts."""
-        return EmbeddedChunks(texts, self.described.dimension, self.described.num_labels, self.long_documents)
-
-    def embed_part(
-        self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk], embedded: EmbeddedChunks
-    ) -> None:
-        """Embed some of the chunks of checked texts, and add the outputs to ``embedded``."""
+    def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
+        """Embed all chunks of checked texts, and combine those of each text."""
         chunks = list(chunks)
-        if not chunks:
-            return
-        embeddings = np.empty((len(chunks), self.described.dimension), dtype=np.float32)
-        logits = np.empty((len(chunks), self.described.num_labels), dtype=np.float32)
+        described = self.described
+        embeddings = np.empty((len(chunks), described.dimension), dtype=np.float32)
+        logits = np.empty((len(chunks), described.num_labels), dtype=np.float32)
         for batch in _batches([len(chunk.input_ids) for chunk in chunks], self.options.batch_size):
             inputs = self._inputs([chunks[number] for number in batch])
             embeddings[batch], *of_head = self._session.run(None, inputs)
             if of_head:
                 logits[batch] = of_head[0]
+        embedded = EmbeddedChunks(len(texts), described.dimension, described.num_labels, self.long_documents)
         embedded.add(chunks, embeddings, logits)
+        return embedded.all()
 
     def tokens_of(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of texts, special tokens included."""

@@ -8,7 +8,7 @@ import pytest
 from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.encoding.backends.endpoint import EndpointEncoder
+from docsplit_hf.encoding.backends.endpoint_encoder import EndpointEncoder
 from docsplit_hf.evaluation.systems import EncoderWithOptions, TfidfSystem
 from experiments.evaluation import systems
 from experiments.evaluation.systems import EncoderSystem, cached_embeddings, load_system

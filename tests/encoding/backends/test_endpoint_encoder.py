@@ -7,7 +7,7 @@ import traceback
 import numpy as np
 import pytest
 
-from docsplit_hf.encoding.backends.endpoint import EndpointEncoder, EndpointError
+from docsplit_hf.encoding.backends.endpoint_encoder import EndpointEncoder, EndpointError
 
 from ..endpoints import answer, embed, serve
 

@@ -109,10 +109,11 @@ def fit_weights(
 
     step = int(np.ceil(targets.size / MAX_FITTED_LOGITS))
     if step > 1 and not multi_label:
-        scores = np.ascontiguousarray(scores[:, ::step])
+        scores = scores[:, ::step]
         shift = np.broadcast_to(shift, targets.shape)[::step]
         importance = step * np.broadcast_to(importance, (len(targets), 1))[::step]
         targets = targets[::step]
+    scores = np.ascontiguousarray(scores)  # otherwise each product copies them
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         weights = parameters[:-1]

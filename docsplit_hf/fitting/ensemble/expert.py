@@ -115,6 +115,7 @@ class Expert:
     needs_teacher: ClassVar[bool] = False  # requires a decision model's answers about documents
     uses_head: ClassVar[bool] = False  # returns the logits of a trained classification head, if there is one
     learns_from_documents: ClassVar[bool] = False  # is fitted again in each round of self-training
+    reads_votes: ClassVar[bool] = False  # its scores change with the label proportions among the neighbors
     teaches: ClassVar[bool] = True  # takes part in the predictions that the experts learn from in self-training
     reads_style: ClassVar[bool] = False  # requires the numbers of ``style.py``
     is_regression: ClassVar[bool] = False  # learns from the examples alone: replaces an ensemble that is worthless

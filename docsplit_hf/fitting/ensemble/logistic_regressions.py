@@ -7,7 +7,8 @@ solver, which also penalizes the bias::
     |w|^2 / 2 + C sum_i log(1 + exp(-y_i w x_i))
 
 It is minimized by Newton's method. Steps are found by conjugate gradients, and halved until the objective decreases
-(Lin, Weng and Keerthi 2008).
+(Lin, Weng and Keerthi 2008). The weights are sums of texts, ``w = X^T a``, with a coefficient for each text. The same
+steps are made on coefficients, by the products of texts ``K = X X^T``: there are more words than texts.
 """
 
 from __future__ import annotations
@@ -29,47 +30,62 @@ MAX_HALVINGS = 20
 MAX_FORCING_TERM = 0.1  # fraction of the gradient that may remain after a step; it is reduced near the minimum
 SUFFICIENT_DECREASE = 1e-4  # smallest fraction of the expected decrease of the objective
 OBJECTIVE_ROUNDING = 1e-6  # relative, of the objective in float32
+LEAST_FREQUENCY = 1e-6  # of a label among the texts, for the first coefficients
+DENSE_SPEED = 25  # products by a dense matrix take as long as by a sparse one with so many times fewer numbers
+MAX_DENSE_TEXTS = 6_000  # whose matrix takes 144 MB
 
 
 class Block(NamedTuple):
     """Regressions of a block of B labels."""
 
-    features: sp.csr_array  # float32 (n, V)
-    transposed: sp.csr_array  # (V, n)
+    text_products: TextProducts
     targets: np.ndarray  # float32 (n, B), 0 or 1
     inverse_regularization: np.float32
 
-    def objectives(self, weights: np.ndarray, logits: np.ndarray) -> np.ndarray:
+    def objectives(self, coefficients: np.ndarray, logits: np.ndarray) -> np.ndarray:
         """Objective of each label, float64 ``(B,)``."""
-        penalty = 0.5 * np.square(weights).sum(0, dtype=np.float64)
         losses = np.logaddexp(0, logits) - self.targets * logits
-        return penalty + self.inverse_regularization * losses.sum(0, dtype=np.float64)
+        return 0.5 * _dot(coefficients, logits) + self.inverse_regularization * losses.sum(0, dtype=np.float64)
+
+
+class TextProducts:
+    """Products of texts with features ``(n, V)``, ``K = X X^T``; a dense matrix where it is faster than two of X."""
+
+    def __init__(self, features: sp.csr_array) -> None:
+        self.features = features
+        self.transposed = features.T.tocsr()
+        texts = features.shape[0]
+        is_dense = texts <= MAX_DENSE_TEXTS and texts**2 <= 2 * DENSE_SPEED * features.nnz
+        self.matrix = (features @ self.transposed).toarray() if is_dense else None
+
+    def __matmul__(self, coefficients: np.ndarray) -> np.ndarray:
+        if self.matrix is None:
+            return self.features @ (self.transposed @ coefficients)
+        return self.matrix @ coefficients
 
 
 def fit_regressions(features: sp.csr_array, targets: np.ndarray, inverse_regularization: float) -> np.ndarray:
     """Fit weights of each label, float32 ``(C, V)``, by features ``(n, V)`` and ``targets`` ``(n, C)`` of 0 and 1."""
-    features = features.astype(np.float32)
-    transposed = features.T.tocsr()
+    text_products = TextProducts(features.astype(np.float32))
     found = np.zeros((targets.shape[1], features.shape[1]), np.float32)
     for start in range(0, targets.shape[1], LABELS_PER_BLOCK):
         columns = slice(start, start + LABELS_PER_BLOCK)
         own = targets[:, columns].astype(np.float32)
-        block = Block(features, transposed, own, np.float32(inverse_regularization))
-        found[columns] = _minimize(block).T
+        block = Block(text_products, own, np.float32(inverse_regularization))
+        found[columns] = (text_products.transposed @ _minimize(block)).T
     return found
 
 
 def _minimize(block: Block) -> np.ndarray:
-    """Minimize the objectives of a block of labels; return weights ``(V, B)``."""
-    weights = np.zeros((block.features.shape[1], block.targets.shape[1]), np.float32)
-    logits = np.zeros(block.targets.shape, np.float32)
-    objectives = block.objectives(weights, logits)
+    """Minimize the objectives of a block of labels; return coefficients of the texts, ``(n, B)``."""
+    coefficients, logits = _start(block)
+    objectives = block.objectives(coefficients, logits)
     first_norms = None
     for _ in range(MAX_NEWTON_STEPS):
         probabilities = expit(logits)
-        residuals = probabilities - block.targets
-        gradient = weights + block.inverse_regularization * (block.transposed @ residuals)
-        norms = np.linalg.norm(gradient, axis=0)
+        gradient = coefficients + block.inverse_regularization * (probabilities - block.targets)
+        gradient_of_logits = block.text_products @ gradient
+        norms = np.sqrt(_dot(gradient, gradient_of_logits).clip(0))
         first_norms = norms if first_norms is None else first_norms
         unfinished = norms > GRADIENT_TOLERANCE
         if not unfinished.any():
@@ -77,45 +93,66 @@ def _minimize(block: Block) -> np.ndarray:
         curvature = block.inverse_regularization * probabilities * (1 - probabilities)
         forcing_terms = np.minimum(MAX_FORCING_TERM, np.sqrt(norms / first_norms.clip(1e-12)))
         residual_limits = np.where(unfinished, forcing_terms * norms, np.inf)
-        step, step_of_logits = _newton_step(block, gradient, curvature, residual_limits)
-        slopes = (gradient * step).sum(0, dtype=np.float64)
+        step, step_of_logits = _newton_step(block, gradient, gradient_of_logits, curvature, residual_limits)
+        slopes = _dot(gradient_of_logits, step)
         sizes = unfinished.astype(np.float32)
         for _ in range(MAX_HALVINGS):
-            after = block.objectives(weights + sizes * step, logits + sizes * step_of_logits)
+            after = block.objectives(coefficients + sizes * step, logits + sizes * step_of_logits)
             allowed = objectives + SUFFICIENT_DECREASE * sizes * slopes + OBJECTIVE_ROUNDING * np.abs(objectives)
             if not (after > allowed).any():
                 break
             sizes = np.where(after > allowed, sizes / 2, sizes)
-        weights += sizes * step
+        coefficients += sizes * step
         logits += sizes * step_of_logits
         objectives = after
-    return weights
+    return coefficients
+
+
+def _start(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients and logits, ``(n, B)`` each, whose mean logits are the log odds of the labels."""
+    frequencies = block.targets.mean(0).clip(LEAST_FREQUENCY, 1 - LEAST_FREQUENCY)
+    ones = np.ones((len(block.targets), 1), np.float32)
+    logits_of_ones = block.text_products @ ones
+    scale = np.log(frequencies / (1 - frequencies)) / logits_of_ones.mean()
+    return ones * scale, logits_of_ones * scale
 
 
 def _newton_step(
-    block: Block, gradient: np.ndarray, curvature: np.ndarray, residual_limits: np.ndarray
+    block: Block,
+    gradient: np.ndarray,
+    gradient_of_logits: np.ndarray,
+    curvature: np.ndarray,
+    residual_limits: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find a Newton step by conjugate gradients, until residual norms are below ``residual_limits`` ``(B,)``.
 
-    Returns the step ``(V, B)``, and the change of the logits ``(n, B)``.
+    Returns the step and the change of the logits, ``(n, B)`` each.
     """
     step = np.zeros_like(gradient)
-    step_of_logits = np.zeros_like(curvature)
+    step_of_logits = np.zeros_like(gradient)
     residual = -gradient
+    residual_of_logits = -gradient_of_logits
     direction = residual.copy()
-    squares = np.square(residual).sum(0)
+    of_logits = residual_of_logits.copy()
+    squares = _dot(residual, residual_of_logits)
     for _ in range(MAX_CONJUGATE_STEPS):
         unfinished = squares > np.square(residual_limits)
         if not unfinished.any():
             break
-        of_logits = block.features @ direction
-        curved = direction + block.transposed @ (curvature * of_logits)
-        lengths = np.where(unfinished, squares / (direction * curved).sum(0).clip(1e-30), 0).astype(np.float32)
+        curved = direction + curvature * of_logits
+        lengths = np.where(unfinished, squares / _dot(of_logits, curved).clip(1e-30), 0).astype(np.float32)
         step += lengths * direction
         step_of_logits += lengths * of_logits
         residual -= lengths * curved
+        residual_of_logits = block.text_products @ residual
         before = squares
-        squares = np.where(unfinished, np.square(residual).sum(0), before)
+        squares = np.where(unfinished, _dot(residual, residual_of_logits), before)
         momenta = np.where(unfinished, squares / before.clip(1e-30), 0).astype(np.float32)
         direction = residual + momenta * direction
+        of_logits = residual_of_logits + momenta * of_logits
     return step, step_of_logits
+
+
+def _dot(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Products of the columns of two arrays ``(n, B)``, float64 ``(B,)``."""
+    return np.einsum("nb,nb->b", left, right, dtype=np.float64)

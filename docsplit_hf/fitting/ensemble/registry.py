@@ -110,10 +110,16 @@ def _self_train(
     """
     by_expert = dict(by_expert)
     weights = SELF_TRAINING_SHARPNESS * prior_weights(teachers, data)
+    scores = np.zeros((len(teachers), *topic_labels.shape))
+    spreads = np.ones(len(teachers))
     for round_number in range(SELF_TRAINING_ROUNDS):
         features = features_of_corpus(data.corpus, voting_labels, False)
-        scores = score_all(by_expert, teachers, features)
-        posterior = pool(scores, weights / spread_of_scores(scores, False), False).astype(np.float32)
+        for number, name in enumerate(teachers):
+            is_learned_again = EXPERTS[name].learns_from_documents or EXPERTS[name].reads_votes
+            if round_number == 0 or is_learned_again:
+                scores[number] = EXPERTS[name].score(by_expert[name], features)
+                spreads[number] = spread_of_scores(scores[[number]], False)[0]
+        posterior = pool(scores, weights / spreads, False).astype(np.float32)
         posterior[data.rows] = data.targets
         if round_number == SELF_TRAINING_ROUNDS - 1:  # the last round only estimates label proportions
             break

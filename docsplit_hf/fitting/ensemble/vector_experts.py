@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
 
+MANY_LABELS = 150  # with more, steps that cost much and gain little are left out
 PROBE_INVERSE_REGULARIZATION = 20.0  # C of scikit-learn's LogisticRegression
+PROBE_STEPS = 300  # at most
+PROBE_STEPS_OF_MANY_LABELS = 10
 SURE_SHARE = 0.5  # of the documents of each label, that the probe also learns from
 MAX_SURE_DOCUMENTS = 2_000
 SURE_DOCUMENT_WEIGHT = 0.3  # relative to an example
 LEAST_ASSUMED_PROPORTION = 1e-3  # of a label that no example has; 1 minus it of a label that all examples have
 TOPIC_CONCENTRATION = 30.0  # of the von Mises-Fisher distribution of each label
-TOPIC_ITERATIONS = 10
+TOPIC_ITERATIONS = 10  # at most
+TOPIC_TOLERANCE = 1e-5  # change of soft labels at which they are finished
 MAX_SOFT_LABELS = 20_000_000  # of all texts in several folds, which are fitted together
 # Weights of an example relative to a document; folds of the examples choose between the two.
 DEFAULT_EXAMPLE_WEIGHT = 3.0
@@ -116,9 +120,11 @@ def fit_probe(
     if multi_label:
         columns = [_binary(vectors, column) for column in targets.T]
         return np.stack([c[0] for c in columns]).astype(np.float32), np.array([c[1] for c in columns], np.float32)
+    steps = PROBE_STEPS if targets.shape[1] <= MANY_LABELS else PROBE_STEPS_OF_MANY_LABELS
     with warnings.catch_warnings():  # with one example per label, scikit-learn warns that labels may be numbers
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        model = _regression().fit(vectors, targets.argmax(1), sample_weight=weights)
+        warnings.filterwarnings("ignore", "lbfgs failed to converge")
+        model = _regression(steps).fit(vectors, targets.argmax(1), sample_weight=weights)
     coefficients = model.coef_
     biases = model.intercept_
     if len(coefficients) == 1:  # for two labels scikit-learn returns the log odds of the second
@@ -136,10 +142,10 @@ def _binary(vectors: np.ndarray, has_label: np.ndarray) -> tuple[np.ndarray, flo
     return model.coef_[0], float(model.intercept_[0])
 
 
-def _regression() -> LogisticRegression:
+def _regression(steps: int = PROBE_STEPS) -> LogisticRegression:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300)
+    return LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=steps)
 
 
 class Topics(Expert):
@@ -176,22 +182,36 @@ def fit_topics(
     """
     labels = soft[0].shape[1]
     folds = len(rows)
-    current = np.hstack(soft).astype(np.float32, copy=False)
+    start = np.hstack(soft).astype(np.float32, copy=False)
     of_columns = np.repeat(np.stack(weights, axis=1), labels, axis=1)
     log_prior = np.float32(0) if proportions is None else np.log(proportions).astype(np.float32)
+    is_free = np.bincount(np.concatenate(rows), minlength=len(vectors)) < folds  # others keep their labels in each fold
+    given_sums = vectors[~is_free].T @ (start[~is_free] * of_columns[~is_free])
+    given_mass = start[~is_free].reshape(-1, folds, labels).sum(0, dtype=np.float64)
+    free_vectors = vectors[is_free]
+    free_weights = of_columns[is_free]
+    kept = [np.flatnonzero(np.isin(np.flatnonzero(is_free), own)) for own in rows]
+    first = start[is_free].reshape(-1, folds, labels)
+    current = start[is_free]
     for _ in range(TOPIC_ITERATIONS):
-        scores = topic_scores(vectors, unit((vectors.T @ (current * of_columns)).T)).reshape(-1, folds, labels)
+        sums = given_sums + free_vectors.T @ (current * free_weights)
+        scores = topic_scores(free_vectors, unit(sums.T)).reshape(-1, folds, labels)
         scores += log_prior
         scores -= scores.max(2, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(2, keepdims=True)
-        for fold, own_rows in enumerate(rows):
-            scores[own_rows, fold] = soft[fold][own_rows]
+        for fold, own in enumerate(kept):
+            scores[own, fold] = first[own, fold]
         if proportions is None:
-            means = scores.mean(0, dtype=np.float64)
+            means = (given_mass + scores.sum(0, dtype=np.float64)) / len(vectors)
             log_prior = np.log((means + 1 / labels) / 2).astype(np.float32)
+        before = current
         current = scores.reshape(-1, folds * labels)
-    return [np.ascontiguousarray(own) for own in np.split(current, folds, axis=1)]
+        if np.abs(current - before).max(initial=0) < TOPIC_TOLERANCE:
+            break
+    found = start.copy()
+    found[is_free] = current
+    return [np.ascontiguousarray(own) for own in np.split(found, folds, axis=1)]
 
 
 def choose_example_weight(
@@ -199,6 +219,8 @@ def choose_example_weight(
 ) -> float:
     """Choose the weight of an example relative to a document: the larger one if it clearly helps topics on folds."""
     candidates = (DEFAULT_EXAMPLE_WEIGHT, LARGE_EXAMPLE_WEIGHT)
+    if targets.shape[1] > MANY_LABELS:  # one fold has enough examples to choose between the two
+        folds = np.where(folds > 0, -1, folds)
     scores = np.zeros((len(candidates), *targets.shape))
     numbers = np.arange(int(folds.max()) + 1)
     for some in in_batches(numbers, targets.shape[1] * len(candidates), len(corpus.ids)):

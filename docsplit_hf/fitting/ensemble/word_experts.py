@@ -59,13 +59,17 @@ def fit_word_weights(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray
     word_weights = _log_frequency(words, soft * weights[:, None])
     if multi_label:
         word_weights -= _log_frequency(words, (1 - soft) * weights[:, None])
-    return word_weights.astype(np.float32)
+    return word_weights.astype(np.float32, copy=False)
 
 
 def _log_frequency(words: sp.csr_matrix, counts: np.ndarray) -> np.ndarray:
     """Smoothed log frequency of each word, ``(C, V)``, by weights of the texts for each label, ``(N, C)``."""
-    frequency = (words.T @ counts).T + COUNT_SMOOTHING
-    return np.log(frequency / frequency.sum(1, keepdims=True))
+    frequency = (words.T @ counts).T  # in place from here on, as it is the largest array of a fit
+    frequency += COUNT_SMOOTHING
+    total = frequency.sum(1, keepdims=True)
+    np.log(frequency, out=frequency)
+    frequency -= np.log(total)
+    return frequency
 
 
 class Vocabulary(Expert):

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
 
-MANY_LABELS = 150  # with more, steps that cost much and gain little are left out
 PROBE_INVERSE_REGULARIZATION = 20.0  # C of scikit-learn's LogisticRegression
-PROBE_STEPS = 300  # at most
-PROBE_STEPS_OF_MANY_LABELS = 10
 SURE_SHARE = 0.5  # of the documents of each label, that the probe also learns from
 MAX_SURE_DOCUMENTS = 2_000
 SURE_DOCUMENT_WEIGHT = 0.3  # relative to an example
@@ -34,6 +31,7 @@ MAX_SOFT_LABELS = 20_000_000  # of all texts in several folds, which are fitted 
 # Weights of an example relative to a document; folds of the examples choose between the two.
 DEFAULT_EXAMPLE_WEIGHT = 3.0
 LARGE_EXAMPLE_WEIGHT = 10.0
+MANY_LABELS = 150  # with more, one fold has enough examples to choose between the two
 MIN_LOG_LIKELIHOOD_GAIN = 3.0  # required to depart from a default: a Bayes factor of 20
 NAMES_PRIOR_WITHOUT_EXAMPLES = 1.0
 EXAMPLES_THAT_HALVE_NAMES_PRIOR = 1.5  # examples per label
@@ -120,11 +118,9 @@ def fit_probe(
     if multi_label:
         columns = [_binary(vectors, column) for column in targets.T]
         return np.stack([c[0] for c in columns]).astype(np.float32), np.array([c[1] for c in columns], np.float32)
-    steps = PROBE_STEPS if targets.shape[1] <= MANY_LABELS else PROBE_STEPS_OF_MANY_LABELS
     with warnings.catch_warnings():  # with one example per label, scikit-learn warns that labels may be numbers
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        warnings.filterwarnings("ignore", "lbfgs failed to converge")
-        model = _regression(steps).fit(vectors, targets.argmax(1), sample_weight=weights)
+        model = _regression().fit(vectors, targets.argmax(1), sample_weight=weights)
     coefficients = model.coef_
     biases = model.intercept_
     if len(coefficients) == 1:  # for two labels scikit-learn returns the log odds of the second
@@ -142,10 +138,10 @@ def _binary(vectors: np.ndarray, has_label: np.ndarray) -> tuple[np.ndarray, flo
     return model.coef_[0], float(model.intercept_[0])
 
 
-def _regression(steps: int = PROBE_STEPS) -> LogisticRegression:
+def _regression() -> LogisticRegression:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=steps)
+    return LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300)
 
 
 class Topics(Expert):
@@ -219,7 +215,7 @@ def choose_example_weight(
 ) -> float:
     """Choose the weight of an example relative to a document: the larger one if it clearly helps topics on folds."""
     candidates = (DEFAULT_EXAMPLE_WEIGHT, LARGE_EXAMPLE_WEIGHT)
-    if targets.shape[1] > MANY_LABELS:  # one fold has enough examples to choose between the two
+    if targets.shape[1] > MANY_LABELS:
         folds = np.where(folds > 0, -1, folds)
     scores = np.zeros((len(candidates), *targets.shape))
     numbers = np.arange(int(folds.max()) + 1)

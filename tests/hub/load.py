@@ -21,12 +21,13 @@ def refused(load):
 def main(texts, commits):
     answers = {"has docsplit_hf": HAS_DOCSPLIT}
     trusted_pipeline = partial(pipeline, trust_remote_code=True, device="cpu")
-    secret_pipeline = partial(trusted_pipeline, model="me/secret")
+    if HAS_DOCSPLIT:
+        from docsplit_hf import DocumentEncoder, KNNDatastore
+    task = "docsplit-knn" if HAS_DOCSPLIT else "text-classification"
+    secret_pipeline = partial(trusted_pipeline, task, model="me/secret")
     for token in ("hf_wrong", "hf_other", False):  # before the right one: all tokens get files of the cache
         answers[f"pipeline {token}"] = refused(partial(secret_pipeline, token=token))
     if HAS_DOCSPLIT:
-        from docsplit_hf import DocumentEncoder, KNNDatastore
-
         for token in ("hf_wrong", "hf_other", False):
             load_secret = partial(KNNDatastore.from_pretrained, "me/secret", token=token)
             answers[f"datastore {token}"] = refused(load_secret)
@@ -45,7 +46,8 @@ def main(texts, commits):
     answers["trained"] = trained(texts, top_k=None, truncation=True, max_length=64)
     answers["AutoModel"] = type(AutoModel.from_pretrained("me/checkpoint")).__name__
     answers["SentenceTransformer"] = SentenceTransformer("me/checkpoint", device="cpu").encode(texts).tolist()
-    answers["first"] = trusted_pipeline(model="me/classifier", revision=commits[0])(texts, top_k=None)
-    os.environ["HF_TOKEN"] = "hf_right"  # for the datastore
-    answers["secret"] = secret_pipeline(token="hf_right")(texts, top_k=None)
+    if HAS_DOCSPLIT:
+        answers["first"] = trusted_pipeline(task, model="me/classifier", revision=commits[0])(texts, top_k=None)
+        os.environ["HF_TOKEN"] = "hf_right"  # for the datastore
+        answers["secret"] = secret_pipeline(token="hf_right")(texts, top_k=None)
     return answers

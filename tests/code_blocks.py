@@ -139,7 +139,7 @@ def check_commands(example):
         for word in command[1:]:
             if word.endswith((".py", ".yaml")) and "/" in word:
                 assert (ROOT / word).exists(), word
-        scripts = [word for word in command if word.startswith("examples/") and word.endswith(".py")]
+        scripts = [word for word in command if word.startswith("examples/run_")]
         assert not scripts or command[0] == "accelerate", f"{scripts} is a command: docsplit ..."
         if command[0] in ("docsplit", "accelerate") or command[:3] == ["python", "-m", "experiments"]:
             parse(command)

@@ -32,7 +32,7 @@ from safetensors import SafetensorError
 from transformers import BertConfig, BertModel
 
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, finish_save
-from docsplit_hf.apps.server.states import copied
+from docsplit_hf.apps.pipelines import copied
 from docsplit_hf.encoding.small_bert import train_small_bert_tokenizer
 
 SUBJECTS = [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10

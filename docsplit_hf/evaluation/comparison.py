@@ -53,12 +53,13 @@ class ComparisonSettings:
         default_factory=lambda: [5], help="Training examples per class in 'few_shot'; several numbers make a curve."
     )
     repeats: int = HfArg(default=10, help="Draws of the few examples.")
+    max_length: int = HfArg(default=512, help="Longest text in tokens that encoders read.")
     max_train_examples: int | None = HfArg(default=None, help="Use a random sample of this many training examples.")
     max_test_examples: int | None = HfArg(default=None, help="Use a random sample of this many test examples.")
     seed: int = HfArg(default=0, help="First seed of the draws.")
 
     def __post_init__(self) -> None:
-        for name in ("repeats", "max_train_examples", "max_test_examples"):
+        for name in ("repeats", "max_length", "max_train_examples", "max_test_examples"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")

@@ -70,10 +70,6 @@ def load_systems(
 
 def check(parser: HfArgumentParser, arguments: EvaluationArguments, protocols: Mapping[str, Any]) -> None:
     """Check the arguments before anything is loaded."""
-    if not arguments.models:
-        parser.error("--models must be given: tfidf, docsplit-small-en, a folder, or a model on the Hub")
-    if not arguments.tasks:
-        parser.error("--tasks must be given: your files and folders, or documentation")
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     check_protocols(arguments.protocol, protocols)
 

@@ -50,7 +50,6 @@ class EvaluationArguments:
     label_column: str = HfArg(default="label", help="The column with the labels.")
     csv_separator: str | None = HfArg(default=None, help="Column separator of .csv files, if not a comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-    max_length: int = HfArg(default=512, help="Longest text in tokens that encoders read.")
     long_documents: list[str] = HfArg(
         default_factory=lambda: ["first"],
         help="Part of texts longer than --max_length that encoders read; several values are compared. 'first', the "
@@ -67,13 +66,13 @@ class EvaluationArguments:
                 raise ValueError(f"--{name} must be given.")
 
 
-def load_systems(arguments: EvaluationArguments) -> list[System]:
+def load_systems(arguments: EvaluationArguments, max_length: int) -> list[System]:
     """Load the systems, and word counts; each has a name of its own in the tables."""
     systems: list[System] = []
     for name in arguments.models:
         ways = arguments.long_documents
         for way in ways:
-            system = load_system(name, arguments.max_length, arguments.bf16, way)
+            system = load_system(name, max_length, arguments.bf16, way)
             if system.name == name:
                 system.name = Path(name).name or name
             if isinstance(system, TfidfSystem):
@@ -103,7 +102,7 @@ def main() -> dict[str, Any]:
         tasks = [load_task(name, settings, **columns, **files) for name in arguments.tasks]
     folder.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
-    for record in compare(load_systems(arguments), tasks, settings):
+    for record in compare(load_systems(arguments, settings.max_length), tasks, settings):
         records.append(record)
         write_file(folder / "results.json", as_json(records))  # a stopped run keeps what it has measured
     if not records:

@@ -43,7 +43,7 @@ class PageLimits:
     """Limits of the page; each is an argument of ``docsplit demo``: ``--max_rows``, ..."""
 
     rows: int = 10_000  # rows of a file, and texts of a session
-    megabytes: int = 100  # size of an upload; a saved classifier includes its encoder
+    megabytes: int = 100  # size of an upload
     labels: int = 200  # different labels
     characters: int = 100_000  # characters of a text
     sessions: int = 100  # sessions that are kept, in memory and on disk

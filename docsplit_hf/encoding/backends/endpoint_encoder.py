@@ -1,4 +1,4 @@
-"""EndpointEncoder: embeddings of an OpenAI-compatible endpoint, with its key, limits, repeated requests, and errors."""
+"""EndpointEncoder: embeddings of an OpenAI-compatible endpoint, with its key, repeated requests, and errors."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -215,10 +215,14 @@ def _shown(value: Any) -> str:
 def _read(kind: type, content: Any, where: str) -> Any:
     """Make a dataclass from parsed JSON; ``where`` names the place in error messages."""
     hints = get_type_hints(kind)
-    if not isinstance(content, dict) or content.keys() != hints.keys():
-        raise ValueError(
-            f"{where} is {str(content)[:60]!r}, not an audit or part of one: its fields are {', '.join(hints)}."
-        )
+    if not isinstance(content, dict):
+        raise ValueError(f"{where} is {str(content)[:60]!r}, not an audit or part of one: audit().to_json writes one.")
+    missing = [name for name in hints if name not in content]
+    if missing:
+        raise ValueError(f"{where} lacks {', '.join(missing)}: its fields are {', '.join(hints)}.")
+    unknown = sorted(content.keys() - hints.keys())
+    if unknown:
+        raise ValueError(f"{where} has {', '.join(unknown)}: its fields are {', '.join(hints)}.")
     values = {}
     for name, hint in hints.items():
         value = content[name]

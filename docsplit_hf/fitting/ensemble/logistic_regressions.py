@@ -65,7 +65,10 @@ class TextProducts:
 
 
 def fit_regressions(features: sp.csr_array, targets: np.ndarray, inverse_regularization: float) -> np.ndarray:
-    """Fit weights of each label, float32 ``(C, V)``, by features ``(n, V)`` and ``targets`` ``(n, C)`` of 0 and 1."""
+    """Fit weights of each label, float32 ``(C, V)``, to ``targets`` ``(n, C)`` of 0 and 1, by features ``(n, V)``.
+
+    The features are not negative, and one of them, for the bias, is 1 in each text.
+    """
     text_products = TextProducts(features.astype(np.float32))
     found = np.zeros((targets.shape[1], features.shape[1]), np.float32)
     for start in range(0, targets.shape[1], LABELS_PER_BLOCK):

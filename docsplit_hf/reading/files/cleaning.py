@@ -14,15 +14,16 @@ _HYPHEN = re.compile(r"(\w+)(?:[\x02\ufffe]\n?|[-\u00ad\u2010]\n)[ \t]*(\w+)")
 _LINE_END = re.compile(r"([^\s.!?:])[ \t]*\n[ \t]*(\w)")
 
 
-def clean_pages(pages: Sequence[str]) -> list[str]:
-    """Drop repeated lines, and join words and lines that end where a line ends."""
+def clean_pages(pages: Sequence[str]) -> tuple[list[str], int]:
+    """Drop repeated lines, and join words and lines that end where a line ends; also return how many were dropped."""
     kept = drop_repeated_lines(pages)
+    dropped = sum(len(page.split("\n")) for page in pages) - sum(len(page.split("\n")) for page in kept)
     words = {word for page in kept for word in re.findall(r"\w+(?:-\w+)*", page.lower())}
     cleaned: list[str] = []
     for page in kept:
         page = join_hyphens(page, words).replace("\x02", "-").replace("\ufffe", "-")
         cleaned.append(join_lines(page))
-    return cleaned
+    return cleaned, dropped
 
 
 def drop_repeated_lines(pages: Sequence[str]) -> list[str]:

@@ -190,6 +190,7 @@ def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
     parts = list(found.parts)
     left_out = list(found.left_out)
     pages_without_text = found.pages_without_text
+    dropped_lines = found.dropped_lines
     for name, read in found.inner:
         try:
             budget.take_pages(1)
@@ -202,8 +203,9 @@ def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
             continue
         left_out.extend(part._replace(name=f"{name}, {part.name}") for part in inner.left_out)
         pages_without_text += inner.pages_without_text
+        dropped_lines += inner.dropped_lines
         parts.extend(_part_in(name, part) for part in inner.parts)
-    return Content(parts=parts, left_out=left_out, pages_without_text=pages_without_text)
+    return Content(parts=parts, left_out=left_out, pages_without_text=pages_without_text, dropped_lines=dropped_lines)
 
 
 def _part_in(name: str, part: Part) -> Part:

@@ -32,12 +32,13 @@ class Inner(NamedTuple):
 
 
 class Content(NamedTuple):
-    """All parts of a file, those that are not read, the files in it, and the number of scanned pages."""
+    """All parts of a file, those that are not read, the files in it, and the numbers of ``FileText``."""
 
     parts: list[Part]
     left_out: Sequence[LeftOut] = ()
     inner: Sequence[Inner] = ()
     pages_without_text: int = 0
+    dropped_lines: int = 0
 
 
 class Budget:
@@ -85,4 +86,5 @@ def join_parts(content: Content, options: FileOptions) -> FileText:
         places=tuple(places),
         left_out=left_out,
         pages_without_text=content.pages_without_text,
+        dropped_lines=content.dropped_lines,
     )

@@ -52,8 +52,9 @@ def read_pdf(content: bytes, budget: Budget) -> Content:
     if len(missing) == len(pages):
         raise Refusal(DAMAGED, "no page can be read")
     left_out = (*missing, *pictures, *(LeftOut(name=name, reason=EMBEDDED) for name in attached))
-    parts = [Part(kind=PAGE, name=str(number), text=page) for number, page in enumerate(clean_pages(pages), start=1)]
-    return Content(parts=parts, left_out=left_out, pages_without_text=len(pictures))
+    pages, dropped = clean_pages(pages)
+    parts = [Part(kind=PAGE, name=str(number), text=page) for number, page in enumerate(pages, start=1)]
+    return Content(parts=parts, left_out=left_out, pages_without_text=len(pictures), dropped_lines=dropped)
 
 
 def _text_of(page) -> str:

@@ -48,12 +48,14 @@ class FileText(NamedTuple):
         places: The places, ascending, not overlapping and not empty. None for a format without pages or parts.
         left_out: Parts that could not be read, such as pages without text, with their reasons.
         pages_without_text: Pages with a picture and no text, for OCR, also those of files in the file.
+        dropped_lines: Lines that were dropped, because they repeat at the top or bottom of most pages.
     """
 
     text: str
     places: tuple[Place, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     pages_without_text: int = 0
+    dropped_lines: int = 0
 
 
 def places_of_span(places: Sequence[Place], start: int, end: int) -> tuple[Place, ...]:

@@ -29,6 +29,8 @@ Item = TypeVar("Item")
 _END = object()  # of the items
 
 SHOWN_PARTS = 5
+DROPPED = "Lines that were dropped, as they repeat at the top or bottom of pages"
+REPLACED = "Characters that cannot be decoded, and were replaced by U+FFFD"
 FILES_AHEAD = 32  # per process: those that wait behind a slow one
 
 
@@ -107,6 +109,7 @@ def read_among(
     stream = iter(items)
     is_file = True  # whether the last item that was taken is a file
     reasons: Counter[str] = Counter()
+    changes: Counter[str] = Counter()
     examples: list[str] = []
     try:
         if options.ocr is not None and cache_dir is not None and isinstance(items, Sequence):
@@ -127,6 +130,9 @@ def read_among(
                     return
                 item, future = waiting.popleft()
                 result = None if future is None else future.result()
+                if isinstance(result, FileText):
+                    changes[DROPPED] += result.dropped_lines
+                    changes[REPLACED] += result.text.count("\ufffd")
                 for part in result.left_out if isinstance(result, FileText) else ():
                     reasons[part.reason] += 1
                     examples.append(f"  {on_one_line(os.fspath(path_of(item)))}, {part.name}: {part.reason}")
@@ -137,10 +143,18 @@ def read_among(
         reading.end()
         executor.shutdown(wait=True, cancel_futures=True)
         reading.close()
-        if reasons:
-            counts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-            listed = "\n".join(examples)
-            logger.warning(f"Parts of files that are not read, such as attachments: {counts}. For example:\n{listed}")
+        _log_changes(changes, reasons, examples)
+
+
+def _log_changes(changes: Counter[str], reasons: Counter[str], examples: Sequence[str]) -> None:
+    """Log how much was changed in texts, and which parts of files are not read."""
+    for change, count in changes.items():
+        if count:
+            logger.info(f"{change}: {count:,}.")
+    if reasons:
+        counts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+        listed = "\n".join(examples)
+        logger.warning(f"Parts of files that are not read, such as attachments: {counts}. For example:\n{listed}")
 
 
 def _announce_scans(counts: Sequence[int], engine: str, processes: int) -> None:

@@ -20,6 +20,7 @@ def encode_result(digest: str, result: FileText | FailedFile) -> bytes:
             "places": [list(place) for place in result.places],
             "left_out": [list(part) for part in result.left_out],
             "pages_without_text": result.pages_without_text,
+            "dropped_lines": result.dropped_lines,
         }
     # Names of files may have lone surrogates, which stand for bytes that are no UTF-8; json.loads takes them back.
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
@@ -37,12 +38,12 @@ def decode_result(line: bytes) -> tuple[str, FileText | FailedFile]:
                 raise ValueError("it holds no failure")
             return content["digest"], failure
         left_out = tuple(LeftOut(str(name), str(reason)) for name, reason in content["left_out"])
-        pages_without_text = int(content["pages_without_text"])
+        counts = {name: int(content[name]) for name in ("pages_without_text", "dropped_lines")}
         text = content["text"]
         places = tuple(_checked_place(values, len(text)) for values in content["places"])
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"it is not the text of a file: {error!r}") from error
-    found = FileText(text=text, places=places, left_out=left_out, pages_without_text=pages_without_text)
+    found = FileText(text=text, places=places, left_out=left_out, **counts)
     return content["digest"], found
 
 

@@ -63,12 +63,12 @@ def issue(**entries):
 
 INVALID = [
     (issue(apply="yes"), r"label_issues\[0\]: apply is 'yes', not bool"),
-    (issue(suggested=3), r"label_issues\[0\]: suggested is 3, not"),
+    (issue(suggested=3), r"label_issues\[0\]: suggested is 3, not str"),
     (issue(suggested=None), r"label_issues\[0\]: suggested is None"),
-    (issue(suggested=[3]), r"suggested is \[3\], not"),
+    (issue(suggested=[3]), r"suggested is \[3\], not str | list\[str\]"),
     (issue(near_given=True), "near_given is True, not int"),
     ({"label_issues": 2 * issue()["label_issues"]}, "two label_issues with the same id"),
-    ({"removed": []}, "not an audit or part of one: its fields are examples"),
+    ({"removed": []}, "has removed: its fields are examples"),
     ({"outliers": "none"}, "outliers is 'none'"),
     ({"duplicates": [3]}, r"duplicates\[0\] is '3', not an audit or part of one"),
 ]
@@ -76,7 +76,7 @@ FILES = ['{"examples": 3,', "[]", '{"examples": 3}', "\x00"]
 MESSAGES = [
     "is not JSON",
     "is '\\[\\]', not an audit or part of one",
-    "not an audit or part of one: its fields are examples, checked",
+    "lacks checked, not_checked",
     "not JSON",
 ]
 

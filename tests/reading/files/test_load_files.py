@@ -14,7 +14,7 @@ from docsplit_hf.reading.files.failures import EMPTY
 from docsplit_hf.reading.files.finding import find_files, is_hidden
 from docsplit_hf.reading.source import find_text_files
 
-from .sample_files import make_docx, make_mail, make_pdf, paragraph
+from .sample_files import make_docx, make_mail, make_pdf, make_zip, paragraph
 
 pytest.importorskip("pypdfium2", reason="The extra files is not installed.")
 
@@ -158,3 +158,15 @@ def test_names_that_are_no_utf_8(folder, load, tmp_path):
     rows = load(folder, failed_file=tmp_path / "failed.csv")
     assert rows["file"][-1] == "loan/\ufffda.txt" and rows["text"][-1] == "Read."
     assert "loan/\ufffdb.txt" in (tmp_path / "failed.csv").read_text()
+
+
+def test_dropped_lines_and_replaced_characters_are_counted(tmp_path, load, caplog):
+    pages = [f"ACME Inc.\nText {letter} one.\nText {letter} two." for letter in "abcde"]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.pdf").write_bytes(make_pdf(pages))
+    (tmp_path / "in" / "a.zip").write_bytes(make_zip({"b.pdf": make_pdf(pages)}))
+    (tmp_path / "in" / "c.eml").write_bytes(b"Subject: One\nFrom: a\nContent-Type: text/plain; charset=utf-8\n\na\xff")
+    with caplog.at_level(logging.INFO, logger="docsplit_hf"):
+        load(tmp_path / "in")
+    assert "repeat at the top or bottom of pages: 8." in caplog.text
+    assert "replaced by U+FFFD: 1." in caplog.text

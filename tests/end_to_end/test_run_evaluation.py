@@ -99,7 +99,7 @@ def test_named_columns_and_a_rare_class_that_stops_few_shot_only(evaluate, texts
 
 
 def test_missing_models_or_tasks_are_named_and_help_explains_them(run_script):
-    assert "--models must be given" in run_script(SCRIPT, code=2)
-    assert "--tasks must be given" in run_script(SCRIPT, "--models=tfidf", code=2)
+    assert "--models must be given: tfidf, docsplit-small-en, a folder" in run_script(SCRIPT, code=2)
+    assert "--tasks must be given: your files and folders" in run_script(SCRIPT, "--models=tfidf", code=2)
     printed = " ".join(run_script(SCRIPT, "--help").split())
     assert "several numbers make a curve" in printed

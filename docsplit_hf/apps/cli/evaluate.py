@@ -61,9 +61,10 @@ class EvaluationArguments:
     output_dir: str = HfArg(default="output/evaluation", help="Folder for results.json and results.md.")
 
     def __post_init__(self) -> None:
-        for name in ("models", "tasks"):
-            if not getattr(self, name):
-                raise ValueError(f"--{name} must be given.")
+        if not self.models:
+            raise ValueError(f"--models must be given: tfidf, {DEFAULT_CHECKPOINT}, a folder, or a model on the Hub.")
+        if not self.tasks:
+            raise ValueError("--tasks must be given: your files and folders, or documentation.")
 
 
 def load_systems(arguments: EvaluationArguments, max_length: int) -> list[System]:

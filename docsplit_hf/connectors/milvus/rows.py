@@ -70,8 +70,8 @@ def read_description(collection: Collection, dimension: int) -> CollectionDescri
     if settings.get("format") != FORMAT or settings.get("version") != VERSION:
         raise ValueError(
             f"{collection!r} has the format {settings.get('format')!r}, version {settings.get('version')!r}, but this "
-            f"docsplit_hf reads {FORMAT!r}, version {VERSION}: fill another collection, or upgrade docsplit_hf for a "
-            "higher version."
+            f"docsplit_hf reads {FORMAT!r}, version {VERSION}: upgrade docsplit_hf if it is older, or fill "
+            "another collection."
         )
     labels = [row for key, row in rows.items() if key.startswith("label-")]
     labels.sort(key=lambda row: (row[NUMBER], row[TEXT]))

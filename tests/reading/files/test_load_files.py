@@ -165,7 +165,9 @@ def test_dropped_lines_and_replaced_characters_are_counted(tmp_path, load, caplo
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.pdf").write_bytes(make_pdf(pages))
     (tmp_path / "in" / "a.zip").write_bytes(make_zip({"b.pdf": make_pdf(pages)}))
-    (tmp_path / "in" / "c.eml").write_bytes(b"Subject: One\nFrom: a\nContent-Type: text/plain; charset=utf-8\n\na\xff")
+    (tmp_path / "in" / "c.eml").write_bytes(
+        b"Subject: One\nFrom: a\nContent-Type: text/plain; charset=utf-8\n\n\xef\xbb\xbfa\xff"
+    )
     with caplog.at_level(logging.INFO, logger="docsplit_hf"):
         load(tmp_path / "in")
     assert "repeat at the top or bottom of pages: 8." in caplog.text

@@ -181,13 +181,14 @@ def fit_topics(
     start = np.hstack(soft).astype(np.float32, copy=False)
     of_columns = np.repeat(np.stack(weights, axis=1), labels, axis=1)
     log_prior = np.float32(0) if proportions is None else np.log(proportions).astype(np.float32)
-    is_free = np.bincount(np.concatenate(rows), minlength=len(vectors)) < folds  # others keep their labels in each fold
+    # Texts whose labels change; the others keep them in all folds.
+    is_free = np.bincount(np.concatenate(rows), minlength=len(vectors)) < folds
     given_sums = vectors[~is_free].T @ (start[~is_free] * of_columns[~is_free])
     given_mass = start[~is_free].reshape(-1, folds, labels).sum(0, dtype=np.float64)
     free_vectors = vectors[is_free]
     free_weights = of_columns[is_free]
-    kept = [np.flatnonzero(np.isin(np.flatnonzero(is_free), own)) for own in rows]
-    first = start[is_free].reshape(-1, folds, labels)
+    fixed_rows = [np.flatnonzero(np.isin(np.flatnonzero(is_free), own)) for own in rows]  # in each fold
+    fixed_labels = start[is_free].reshape(-1, folds, labels)
     current = start[is_free]
     for _ in range(TOPIC_ITERATIONS):
         sums = given_sums + free_vectors.T @ (current * free_weights)
@@ -196,8 +197,8 @@ def fit_topics(
         scores -= scores.max(2, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(2, keepdims=True)
-        for fold, own in enumerate(kept):
-            scores[own, fold] = first[own, fold]
+        for fold, fixed in enumerate(fixed_rows):
+            scores[fixed, fold] = fixed_labels[fixed, fold]
         if proportions is None:
             means = (given_mass + scores.sum(0, dtype=np.float64)) / len(vectors)
             log_prior = np.log((means + 1 / labels) / 2).astype(np.float32)

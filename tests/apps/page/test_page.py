@@ -39,9 +39,14 @@ def give_file(page, path):
 
 def said(page, words):
     """Wait for a sentence of the page."""
-    toast = page.get_by_test_id("toast-body").filter(has_text=words).first
-    toast.wait_for()
-    return toast.inner_text()
+    # It disappears by itself, so that it is found and read in one call, which looks at every frame.
+    shown = page.wait_for_function(
+        """words => [...document.querySelectorAll("[data-testid=toast-body]")]
+            .map(toast => toast.innerText)
+            .find(text => text.includes(words))""",
+        arg=words,
+    )
+    return shown.json_value()
 
 
 def try_examples(page):

@@ -79,6 +79,11 @@ def test_answers_are_the_pipelines(fitted, folder, texts, options):
     assert_close(Classifier(folder)(given[0], **options), fitted(given[0], **options))
 
 
+def test_other_users_read_the_files_as_the_umask_allows(folder):
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (folder / "exported").iterdir()}
+    assert set(modes.values()) == {(folder / "config.json").stat().st_mode & 0o777}, modes
+
+
 @pytest.mark.parametrize("long_documents", ["first", "head_tail", "average", "passages"])
 def test_long_texts_are_read_in_each_way(fitted, cache, texts, tmp_path, long_documents):
     fitted.model.config.long_documents = long_documents

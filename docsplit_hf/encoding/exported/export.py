@@ -18,6 +18,7 @@ from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_file
 from ...extras import check_extra
 from ...reading.characters import replace_lone_surrogates
+from ...storage.atomic_replacement import apply_umask_to_weights
 from ...storage.datastore_files import load_snapshot
 from ...storage.forgetting import TEXT_ARRAYS
 from ...storage.inside_folder import refuse_links
@@ -88,6 +89,7 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
         _write_graph(embedder, names, settings, made / GRAPH, precision)
         texts_of = source_of_texts(Path(folder))
         write_texts(made / TEXT_ARRAYS, load_snapshot(folder, None, None, memory_map=True))
+        apply_umask_to_weights(made)  # the user of a container reads them, too
         described = ExportedModel(
             sha256=sha256_of_file(made / GRAPH),
             precision=precision,

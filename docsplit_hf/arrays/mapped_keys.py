@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,10 @@ class MappedKeys:
 
     def __reduce__(self) -> Any:
         return MappedKeys, (self.files, self._files_sha256, self.kept, self.added)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        for first in range(0, len(self), WRITTEN_ROWS):
+            yield from self[first : first + WRITTEN_ROWS]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self[:].astype(dtype or self.dtype, copy=False)

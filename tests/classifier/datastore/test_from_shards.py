@@ -54,7 +54,7 @@ def test_mapped_shards_answer_exactly_as_rows_in_memory(tmp_path, keys, labels, 
     expected = in_memory(keys, labels, **options)
     found = KNNDatastore.from_shards(write_shards(tmp_path, keys, (1, 0, 3, 2), labels), **options)
     assert answers(found) == answers(expected) and contents(found) == contents(expected)
-    assert found.snapshot.keys.added.size == 0
+    assert found.snapshot.keys.added.size == 0 and np.array_equal(list(found.keys), expected.keys)
     more = np.random.default_rng(2).standard_normal((300, 8))
     for datastore in (expected, found):
         assert datastore.add(more, [0] * 300, [f"More {row}" for row in range(300)])[0] == "2000"

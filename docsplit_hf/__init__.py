@@ -37,7 +37,6 @@ _MODULE_OF_NAME = {
     "KNNClassifierTrainingArguments": "finetuning.arguments",
     "KNNDatastore": "classifier.knn_datastore",
     "RejectionLimits": "fitting.rejection",
-    "connect_datastore": "connectors.milvus.connect",
     "default_checkpoint": "encoding.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
     "finish_save": "storage.atomic_replacement",
@@ -56,12 +55,13 @@ _MODULE_OF_NAME = {
 
 __all__ = [*_MODULE_OF_NAME]
 
+_REMOVED = {"connect_datastore": "write KNNDatastore.from_pretrained(folder, memory_map=True)"}
+
 if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .classifier.estimator import DocSplitClassifier as DocSplitClassifier
     from .classifier.exported_classifier import Classifier as Classifier
     from .classifier.knn_datastore import KNNDatastore as KNNDatastore
     from .classifier.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
-    from .connectors.milvus.connect import connect_datastore as connect_datastore
     from .encoding.backends.endpoint import EndpointClassifier as EndpointClassifier
     from .encoding.backends.endpoint_encoder import EndpointEncoder as EndpointEncoder
     from .encoding.checkpoints.checkpoint import default_checkpoint as default_checkpoint
@@ -97,6 +97,8 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
 
 
 def __getattr__(name: str) -> Any:
+    if name in _REMOVED:
+        raise ImportError(f"docsplit_hf has no {name} any more: {_REMOVED[name]}.")
     if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_MODULE_OF_NAME[name]}", __name__), name)

@@ -12,7 +12,6 @@ LIBRARIES = {
     "endpoint": ("openai",),
     "experiments": ("matplotlib", "nltk", "spacy"),
     "files": ("charset_normalizer", "olefile", "pypdfium2", "python_calamine", "selectolax", "striprtf"),
-    "milvus": ("pymilvus",),
     "ocr": ("rapidocr", "onnxruntime"),
     "old-files": ("xberg",),
     "onnx": ("onnx", "onnxruntime"),

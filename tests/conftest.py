@@ -25,10 +25,9 @@ QUIET = (
 ).split()
 LONG = ("tests/apps/page", "tests/distributed", "tests/end_to_end", "tests/hub", "tests/test_")
 LONG += ("tests/encoding", "docs", "README")
-LONG += ("tests/connectors/milvus", "tests/apps/server", "tests/reading/files")
+LONG += ("tests/apps/server", "tests/reading/files")
 # Files for one worker, since they share something: a server, a browser, Gradio, records, embeddings of the same texts.
 TOGETHER = (
-    ("tests/connectors/milvus",),
     ("tests/apps/server",),
     ("tests/figures",),
     ("tests/apps/page", "tests/test_private_doors", "tests/test_site"),

@@ -44,7 +44,7 @@ before = set(sys.modules)
 import docsplit_hf, docsplit_hf.reading.segmentation.sentences
 loaded = [name for name in HEAVY if name in set(sys.modules) - before]
 from docsplit_hf import KNNClassifierPipeline, KNNDatastore
-loaded += [name for name in ("pymilvus", "grpc", "openai", "faiss", "pyarrow", "datasets") if name in sys.modules]
+loaded += [name for name in ("openai", "faiss", "pyarrow", "datasets") if name in sys.modules]
 p = pipeline('docsplit-knn')
 p.add_examples(["Returns the eigenvalues of a matrix.", "Downloads a data set."], ["numerics", "data"])
 answer = p("Computes the singular values of a matrix.")

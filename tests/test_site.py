@@ -71,7 +71,6 @@ SEARCHED = {
     "batch size": "performance",
     "ONNX": "requirements",
     "max_passages": "long_documents",
-    "Milvus": "remote_datastore",
     "SetFit": "coming_from_setfit",
     "DocumentEncoder": "reference/document_encoder",
     "KNNDatastore": "reference/datastore",

@@ -143,7 +143,7 @@ def fit_and_score(
     pipe.add_examples(examples, names)
     pipe.add_documents(documents)
     pipe.fit(show_progress=False)
-    view = pipe.datastore.view()
+    view = pipe.datastore.snapshot
     experts = pipe._prepare_experts(view)
     scored = score_texts(experts, embedder.embed(texts), list(texts), None, with_closeness=True)
     guarantees = experts.fitted.guarantees

@@ -175,7 +175,7 @@ class Trial:
         others = rest(len(self.texts), rows)
         texts = self.texts[others].tolist()
         answers = score_texts(ready, self.vectors[others], texts, None, with_closeness=True)
-        names = list(ready.view.label_names)
+        names = list(ready.snapshot.label_names)
         labels = np.array([names.index(name) for name in self.task.names])[self.labels[others]]
         right = answers.probabilities.argmax(1) == labels
         guarantees = ready.fitted.guarantees
@@ -219,7 +219,7 @@ class Trial:
         ready = self.fit(self.vectors[rows], self.texts[rows], self.labels[rows])
         others = rest(len(self.texts), rows)
         probabilities = score_texts(ready, self.vectors[others], self.texts[others].tolist(), None).probabilities
-        answers = np.array(ready.view.label_names)[probabilities.argmax(1)]
+        answers = np.array(ready.snapshot.label_names)[probabilities.argmax(1)]
         right = answers == np.array(self.task.names)[self.labels[others]]
         sure = probabilities.max(1)
         found: dict[str, dict[str, list[Sequence[float]]]] = {}

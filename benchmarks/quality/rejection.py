@@ -223,14 +223,14 @@ def _ask(trial: Trial, ready: PreparedExperts, rows: np.ndarray) -> tuple[Scores
     """Classify rows of the test set; returns the answers, and whether each is right."""
     task = trial.task
     answers = score_texts(ready, trial.test[rows], [task.test[i] for i in rows], None, with_closeness=True)
-    names = np.array(ready.view.label_names)[answers.probabilities.argmax(1)]
+    names = np.array(ready.snapshot.label_names)[answers.probabilities.argmax(1)]
     return answers, names == np.array(task.names)[task.test_labels[rows]]
 
 
 def _mahalanobis(ready: PreparedExperts, test: np.ndarray) -> np.ndarray:
     """Return the distance to the nearest class mean, by the covariance within classes (Lee et al. 2018, shrunk)."""
-    keys = np.asarray(ready.view.all().keys, np.float64)
-    labels = ready.view.all().labels
+    keys = np.asarray(ready.snapshot.keys, np.float64)
+    labels = ready.snapshot.labels
     means = np.stack([keys[labels == label].mean(0) for label in range(labels.max() + 1)])
     precision = LedoitWolf(assume_centered=True).fit(keys - means[labels]).precision_
     return np.stack([np.einsum("nd,de,ne->n", test - mean, precision, test - mean) for mean in means]).min(0)

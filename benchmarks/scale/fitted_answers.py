@@ -24,7 +24,7 @@ from transformers import pipeline
 
 from benchmarks.inputs import default_model
 from benchmarks.scale.fitting_growth import make_datastore
-from docsplit_hf import KNNDatastore, connect_datastore
+from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
@@ -90,7 +90,6 @@ def compare_stores(folder: Path, part: str) -> list[tuple[str, float, float]]:
             stores["mapped"] = lambda: mapped(local, place)
             stores["shards"] = lambda: sharded(local, place)
             stores[f"shards, index {INDEX}"] = lambda: sharded(local, place, index=INDEX)
-            stores["milvus-lite"] = lambda: collected(local, place)
         for title, make in stores.items():
             pipe.datastore = make()
             pipe.fit(show_progress=False)
@@ -141,13 +140,6 @@ def sharded(local: KNNDatastore, place: Path, **options: Any) -> KNNDatastore:
     documents = local.documents
     datastore.add_documents(documents.keys, documents.texts, ids=documents.ids)
     return datastore
-
-
-def collected(local: KNNDatastore, place: Path) -> Any:
-    """A collection of milvus-lite."""
-    remote = connect_datastore(place / "milvus.db", "rows", dimension=local.dimension, label_names=local.label_names)
-    remote.merge(local)
-    return remote
 
 
 def time_answers(documents: int) -> list[tuple[str, float, float, float]]:

@@ -19,7 +19,6 @@ from .gpu import papers_on_a_gpu
 from .guides import coming_from_setfit, corpus, few_labels_guide, no_labels, pretraining
 from .length import length
 from .longer_study import longer_study
-from .milvus import milvus
 from .neighbors import neighbors
 from .pages import Figures, write_figures
 from .paperless import paperless
@@ -52,7 +51,6 @@ PAGES: Mapping[str, Callable[[], Figures]] = {
     "docs/performance.md": performance,
     "docs/pretraining.md": pretraining,
     "docs/reliability.md": reliability_guide,
-    "docs/remote_datastore.md": milvus,
     "docs/requirements.md": cold_start,
     "docs/results/README.md": results,
     "docs/results/analyses.md": analyses,

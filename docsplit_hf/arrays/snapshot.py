@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
     from .passages import Passages
 
-Kind = Literal["examples", "documents"]
 DTYPES = ("float32", "float64", "int64", "int32", "bool")  # of arrays in a fitted state
 PASSAGES_PER_ROW = 4  # passages fetched from an index per wanted row; multiplied by this again while rows are too few
 
@@ -87,8 +85,8 @@ class SearchResult:
 
     ``distances``: squared L2, float32 ``(Q, k)``. ``labels``: int64 ``(Q, k)``, or bool ``(Q, k, C)`` with several
     labels per row. ``rows``: positions in the snapshot, int64 ``(Q, k)``; removing rows moves others, ids stay.
-    ``table``, ``keys``, ``passages``: ids and texts, keys, and passages of the rows that ``rows`` counts: all rows of
-    a local datastore, or those that were fetched from a server; ``passages`` is None if each row has one.
+    ``table``, ``keys``, ``passages``: ids and texts, keys, and passages of all rows; ``passages`` is None if each row
+    has one.
 
     If rows or queries have several passages, ``nearest`` is the position of the row's nearest passage among all
     passages, and ``query_passages`` the number of the query's passage that it is nearest to, both int64 ``(Q, k)``;
@@ -157,20 +155,9 @@ class SearchResult:
         return [[next(values) for _ in row] for row in self.rows]
 
 
-class ExampleTexts(NamedTuple):
-    """Texts and labels of n examples, in the order in which they were added.
-
-    ``labels``: int64 ``(n,)``, or bool ``(n, C)`` with several labels per row.
-    """
-
-    texts: list[str | None]
-    text_pairs: list[str | None]
-    labels: np.ndarray
-
-
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """The immutable state of a datastore at one moment, searched without a lock: the ``View`` of a local store.
+    """The immutable state of a datastore at one moment, searched without a lock.
 
     The index is immutable as well. Rows added since it was built are searched exactly; rows removed since are left out
     of its results.
@@ -190,8 +177,6 @@ class Snapshot:
     documents: Snapshot | None = None  # without labels: no label names, labels (N, 0), no probe
     fitted: FittedState | None = None
 
-    is_local: ClassVar[bool] = True
-
     @property
     def dimension(self) -> int:
         """D of the keys."""
@@ -206,6 +191,11 @@ class Snapshot:
     def multi_label(self) -> bool:
         """Whether rows may have several labels."""
         return self.labels.ndim == 2
+
+    @property
+    def document_count(self) -> int:
+        """Number of documents without labels."""
+        return 0 if self.documents is None else len(self.documents.keys)
 
     @property
     def outside_index(self) -> int:
@@ -245,43 +235,14 @@ class Snapshot:
             fitted=None,
         )
 
-    def sampled_rows(self, passages: int, least: int) -> np.ndarray:
-        """Draw about as many rows as have ``passages``, but at least ``least``; the same each time, ascending."""
+    def sample(self, passages: int, least: int) -> Snapshot:
+        """Draw about as many rows as have ``passages``, but at least ``least``; the same each time."""
         count = len(self.keys)
         size = min(count, max(passages * count // max(len(self.searched), 1), least))
-        return np.sort(np.random.default_rng(0).choice(count, size, replace=False))
+        return self.take(np.sort(np.random.default_rng(0).choice(count, size, replace=False)))
 
-    def is_current(self) -> bool:
-        """Whether all reads are of one state: always, as a snapshot never changes."""
-        return True
-
-    def all(self) -> Snapshot:
-        """All rows: the snapshot itself."""
-        return self
-
-    def count(self, kind: Kind = "examples") -> int:
-        """Count the examples or documents."""
-        rows = self if kind == "examples" else self.documents
-        return 0 if rows is None else len(rows.keys)
-
-    def get(
-        self, texts: Sequence[str] = (), text_pairs: Sequence[str | None] = (), ids: Iterable[str] = ()
-    ) -> Snapshot:
-        """Return a snapshot that contains the rows with these texts or ids: itself, with all rows."""
-        return self
-
-    def first(self, count: int) -> ExampleTexts:
-        """Return texts and labels of the first ``count`` examples."""
-        first = np.arange(min(len(self.keys), count))
-        texts = values_of(self.rows["text"], first)
-        return ExampleTexts(texts, values_of(self.rows["text_pair"], first), self.labels[: len(first)])
-
-    def search(self, queries: Any, k: int, passages: Passages | None = None, kind: Kind = "examples") -> SearchResult:
-        """Find the k nearest examples or documents of each query, ``(Q, D)``; all of them if there are fewer."""
-        if kind == "documents":
-            if self.documents is None:
-                raise ValueError("The datastore has no documents without labels: add some first.")
-            return self.documents.search(queries, k, passages)
+    def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
+        """Find the k nearest rows of each query, ``(Q, D)``, without the documents; all of them if there are fewer."""
         if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}.")
         if len(self.keys) == 0:

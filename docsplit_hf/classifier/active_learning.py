@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..arrays.snapshot import FittedState, Snapshot
-    from ..arrays.store import Store
     from ..encoding.text_embedder import TextEmbedder
+    from .knn_datastore import KNNDatastore
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Suggestion(TypedDict):
 
 
 def suggest(
-    datastore: Store, count: int, again: bool = False, embedder: TextEmbedder | None = None
+    datastore: KNNDatastore, count: int, again: bool = False, embedder: TextEmbedder | None = None
 ) -> list[Suggestion]:
     """Suggest documents, as ``KNNClassifierPipeline.suggest`` describes, and record them in the fitted state.
 
@@ -60,7 +60,7 @@ def suggest(
     """
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
         raise ValueError(f"n must be a whole number from 1, got {count!r}.")
-    snapshot = datastore.view().all()
+    snapshot = datastore.snapshot
     ready = prepare_experts(snapshot)
     if ready is None:
         raise ValueError("Suggestions need fitted experts, and nothing was fitted: call fit() first (docsplit fit).")
@@ -128,12 +128,12 @@ def margin_uncertainty(probabilities: np.ndarray, multi_label: bool) -> np.ndarr
 def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, ready: PreparedExperts) -> Suggestion:
     """Describe a document that was chosen from a table of candidates, with its probabilities ``(L,)``."""
     (document,) = table.slice(choice.row, 1).to_pylist()
-    names = ready.view.label_names
+    names = ready.snapshot.label_names
     best_first = np.argsort(-probabilities, kind="stable")
     best = best_first[0]
     suggestion: Suggestion = {**document, "label": names[best], "score": float(probabilities[best])}
     least_certain = best_first[:2]
-    if ready.view.multi_label:
+    if ready.snapshot.multi_label:
         thresholds = ready.fitted.label_thresholds(names)
         suggestion["labels"] = [names[i] for i in np.flatnonzero(probabilities >= thresholds)]
         least_certain = np.argsort(np.abs(2 * probabilities - 1), kind="stable")[:2]

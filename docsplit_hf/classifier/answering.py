@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -23,18 +21,13 @@ from ..reading.inputs import InputRow, joined_texts, read_inputs, rows_of
 from .call_options import check_label_sets, check_method, check_rejection
 
 if TYPE_CHECKING:
-    from ..arrays.store import Store, View
+    from ..arrays.snapshot import Snapshot
     from ..fitting.ensemble.scoring import PreparedExperts
     from ..fitting.prediction import Prediction
     from ..reading.files.failures import FailedFile
     from ..reading.origins import Origin
     from .call_options import CallOptions
 
-Result = TypeVar("Result")
-
-logger = logging.getLogger(__name__)
-
-ATTEMPTS = 3  # to read one state of a store while others change it
 WINDOW_TEXTS = 1024  # the most texts that are read together
 PROGRESS_WINDOW_TEXTS = 256  # the most with a progress bar, so that it moves
 WINDOW_CHARACTERS = 2**24  # of all texts in a window, to bound memory
@@ -70,19 +63,19 @@ class PredictedTexts(NamedTuple):
 
 @dataclass(frozen=True)
 class Answering:
-    """Answers texts from a store, for the options of one call.
+    """Answers texts from a datastore, for the options of one call.
 
     Args:
-        open_store: Returns the store with the examples; raises if it has none.
-        prepare_experts: Returns the experts that were fitted on a view, or None.
+        take_snapshot: Returns the present state of the datastore; raises if it has no examples.
+        prepare_experts: Returns the experts that were fitted on a snapshot, or None.
         embed: Embeds texts and their pairs.
         vote: How neighbors vote where no experts answer.
         options: The options of the call.
         can_reuse: Whether stored embeddings of documents equal those of this call.
     """
 
-    open_store: Callable[[], Store]
-    prepare_experts: Callable[[View], PreparedExperts | None]
+    take_snapshot: Callable[[], Snapshot]
+    prepare_experts: Callable[[Snapshot], PreparedExperts | None]
     embed: Callable[[Sequence[str], Sequence[str | None]], Predictions]
     vote: NeighborVote
     options: CallOptions
@@ -90,9 +83,8 @@ class Answering:
 
     def answers(self, stream: Iterator[Any], total: int | None, first_size: int | None = None) -> Iterator[Any]:
         """Answer a stream of ``total`` texts and files, at first ``first_size`` together; None: as many as possible."""
-        store = self.open_store()
-        view = store.view()
-        shown = self.checked_parts(view)
+        snapshot = self.take_snapshot()
+        shown = self.checked_parts(snapshot)
         show_progress = self.options.get("show_progress", False)
         most = PROGRESS_WINDOW_TEXTS if show_progress else WINDOW_TEXTS
         size = WINDOW_TEXTS if first_size is None else min(first_size, WINDOW_TEXTS)
@@ -104,44 +96,40 @@ class Answering:
             tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress,
         ):
             while window := _next_inputs(inputs, min(size, most)):
-                if done:  # the store may have changed since the last window
-                    store = self.open_store()
-                    view = store.view()
-                answers = self._answers_to(rows_of(window), store, view, shown, done)
+                if done:  # the datastore may have changed since the last window
+                    snapshot = self.take_snapshot()
+                answers = self._answers_to(rows_of(window), snapshot, shown, done)
                 yield from with_unreadable(window, answers, best_only="top_k" not in self.options)
                 progress.update(len(window))
                 done += len(window)
                 size = min(2 * size, WINDOW_TEXTS)
 
-    def _answers_to(
-        self, rows: list[InputRow], store: Store, view: View, shown: RequestedParts, done: int
-    ) -> list[Any]:
+    def _answers_to(self, rows: list[InputRow], snapshot: Snapshot, shown: RequestedParts, done: int) -> list[Any]:
         """Answer the texts of a window; ``done``: the number of inputs before it."""
         if not rows:
             return []
         texts = [row.text for row in rows]
         pairs = [row.pair for row in rows]
-        if view.fitted is not None and self.can_reuse:
-            embedded = self._embed_or_reuse(view, texts, pairs)
+        if snapshot.fitted is not None and self.can_reuse:
+            embedded = self._embed_or_reuse(snapshot, texts, pairs)
         else:
             embedded = self.embed(texts, pairs)
         joined = joined_texts(texts, pairs)
-        if view.fitted is not None and "reject" not in self.options:
-            warn_of_no_content(have_no_content(view, joined), joined, done)
+        if snapshot.fitted is not None and "reject" not in self.options:
+            warn_of_no_content(have_no_content(snapshot, joined), joined, done)
         origins = [row.origin for row in rows]
-        predict = partial(self.predict, embedded=embedded, texts=joined, origins=origins, shown=shown)
-        predicted = read_consistently(store, view, predict)
+        predicted = self.predict(snapshot, embedded, joined, origins, shown)
         return [predicted.answer(row) for row in range(len(rows))]
 
-    def checked_parts(self, view: View) -> RequestedParts:
+    def checked_parts(self, snapshot: Snapshot) -> RequestedParts:
         """Check options that depend on what was fitted, and return the parts of an answer that they request."""
         options = self.options
-        experts = self.prepare_experts(view)
+        experts = self.prepare_experts(snapshot)
         check_method(options, experts)
         if "reject" in options:
             check_rejection(options, experts)
         if "labels_at" in options:
-            check_label_sets(options, experts, view.label_names)
+            check_label_sets(options, experts, snapshot.label_names)
         return RequestedParts(
             neighbors=options.get("return_neighbors", 0),
             documents=options.get("return_documents", 0),
@@ -152,7 +140,7 @@ class Answering:
 
     def predict(
         self,
-        view: View,
+        snapshot: Snapshot,
         embedded: Predictions,
         texts: list[str],
         origins: list[Origin | None] | None,
@@ -162,8 +150,8 @@ class Answering:
         options = self.options
         limits = options.get("reject")
         labels_at = options.get("labels_at")
-        experts = None if options.get("method") == "knn" else self.prepare_experts(view)
-        inputs = text_inputs(texts, embedded, view, shown, origins)
+        experts = None if options.get("method") == "knn" else self.prepare_experts(snapshot)
+        inputs = text_inputs(texts, embedded, snapshot, shown, origins)
         if experts is not None:
             prediction = predict_with_experts(experts, inputs, shown, limits, labels_at)
             return PredictedTexts(prediction, shown, options)
@@ -173,14 +161,16 @@ class Answering:
                 "leave out method='knn'. A trained classifier is fitted on held-out texts: fit(texts, labels)."
             )
         k = options.get("k", self.vote.k)
-        prediction = predict_with_neighbors(inputs, view, k, self.vote.temperature, self.vote.weight, shown)
+        prediction = predict_with_neighbors(inputs, snapshot, k, self.vote.temperature, self.vote.weight, shown)
         return PredictedTexts(prediction, shown, options)
 
-    def _embed_or_reuse(self, view: View, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Predictions:
+    def _embed_or_reuse(
+        self, snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
+    ) -> Predictions:
         """Embed N texts by an encoder without a head; texts among the documents keep their stored embeddings."""
-        if not 0 < view.count("documents") <= MAX_DOCUMENTS_PER_TEXT * len(texts):
+        documents = snapshot.documents
+        if documents is None or len(documents.keys) > MAX_DOCUMENTS_PER_TEXT * len(texts):
             return self.embed(texts, text_pairs)
-        documents = view.get(texts, text_pairs).documents
         rows = rows_of_texts(documents.rows, texts, text_pairs)
         is_stored = rows >= 0
         if not is_stored.any():
@@ -192,19 +182,6 @@ class Answering:
             embedded = self.embed([texts[i] for i in new], [text_pairs[i] for i in new])
             embeddings[new] = embedded.retrieval_embeddings
         return Predictions(logits=np.empty((len(texts), 0), dtype=np.float32), retrieval_embeddings=embeddings)
-
-
-def read_consistently(store: Store, view: View, read: Callable[[View], Result]) -> Result:
-    """Read from a view; if the store has changed meanwhile, read again from a new one, at most three times."""
-    result = read(view)
-    for _ in range(ATTEMPTS - 1):
-        if view.is_current():
-            return result
-        view = store.view()
-        result = read(view)
-    if not view.is_current():
-        logger.warning("%r changed each of %d times that it was read: the results may mix two states.", store, ATTEMPTS)
-    return result
 
 
 def _next_inputs(given: Iterator[InputRow | FailedFile], max_inputs: int) -> list[InputRow | FailedFile]:

@@ -12,7 +12,6 @@ from ..arrays.duplicates import equal_neighbors
 from ..arrays.passages import Predictions
 from ..arrays.row_table import encode_known_labels, rows_at
 from ..arrays.snapshot import SearchResult, Snapshot
-from ..arrays.store import Store
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.interpolation import (
@@ -27,6 +26,7 @@ from ..fitting.interpolation import (
 from ..reading.inputs import check_lengths, joined_texts, texts_and_pairs
 from ..reading.labels import names_of_labels
 from ..reading.versions import group_versions
+from .knn_datastore import KNNDatastore
 
 logger = logging.getLogger(__name__)
 
@@ -222,7 +222,9 @@ class KnownExamplesError(ValueError):
     """All held-out examples are in the datastore."""
 
 
-def recalibrate(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Sequence[Any] | None) -> Calibration:
+def recalibrate(
+    embedder: TextEmbedder, datastore: KNNDatastore, texts: Any, labels: Sequence[Any] | None
+) -> Calibration:
     """Calibrate as ``KNNClassifierPipeline.calibrate`` describes, and write the result into the configuration."""
     config = embedder.model.config
     if (texts is None) != (labels is None):
@@ -238,7 +240,7 @@ def recalibrate(embedder: TextEmbedder, datastore: Store, texts: Any, labels: Se
     return calibration
 
 
-def recalibrate_on_examples(config: KNNClassifierConfig, datastore: Store) -> Calibration:
+def recalibrate_on_examples(config: KNNClassifierConfig, datastore: KNNDatastore) -> Calibration:
     """Calibrate by leaving out each example in turn, and write the result into the configuration."""
     calibration = calibrate_leaving_one_out(datastore)
     if config.num_labels:  # the weight of a trained head cannot be chosen on its training examples
@@ -250,7 +252,7 @@ def recalibrate_on_examples(config: KNNClassifierConfig, datastore: Store) -> Ca
 def calibrate_on_held_out(
     predictions: Predictions,
     labels: np.ndarray,
-    datastore: Store,
+    datastore: KNNDatastore,
     texts: Sequence[str],
     text_pairs: Sequence[str | None] | None = None,
 ) -> Calibration:
@@ -273,7 +275,7 @@ def calibrate_on_held_out(
     return calibrate(neighbors.distances[~known], neighbors.labels[~known], labels[~known], classifier)
 
 
-def calibrate_leaving_one_out(datastore: Store) -> Calibration:
+def calibrate_leaving_one_out(datastore: KNNDatastore) -> Calibration:
     """Choose k and T on a sample of the examples: each is classified by all other examples.
 
     Examples with equal texts or equal embeddings are left out together, and so are versions of one text
@@ -285,7 +287,7 @@ def calibrate_leaving_one_out(datastore: Store) -> Calibration:
     count = len(datastore)
     if count < 2:
         raise TooFewExamplesError(f"{count} examples are too few to leave one out: add more.")
-    left_out = datastore.sample(LEAVE_ONE_OUT_SAMPLE, MIN_LEFT_OUT)
+    left_out = datastore.snapshot.sample(LEAVE_ONE_OUT_SAMPLE, MIN_LEFT_OUT)
     queries = left_out.keys.astype(np.float32)
     wanted = MAX_NEIGHBORS + 1
     while True:

@@ -62,11 +62,16 @@ REMOVED = {
     "reject_each_label": "write reject=RejectionLimits(0.05, each_label=True), from docsplit_hf",
     "reject_label": "a rejected text has the label None: write answer['label'] or 'unknown'",
     "max_tokens_per_batch": "batch_size limits the texts of a batch",
-    "datastore_token": "open the datastore with its token, by KNNDatastore.from_pretrained or connect_datastore",
+    "datastore_token": "open the datastore with its token, by KNNDatastore.from_pretrained",
     "packing": "it is chosen by the encoder",
     "calibration_texts": "call pipe.embedder.use_precision('int8', calibration_texts)",
     "backend": "precision='int8' is by OpenVINO, all else by torch",
 }
+# Instead of a collection of Milvus, by its address.
+INSTEAD_OF_MILVUS = (
+    "a datastore is a folder, which can be larger than the memory, and which several processes can read: write "
+    "KNNDatastore.from_pretrained(folder, memory_map=True)"
+)
 
 
 def checked_options(**options: Any) -> CallOptions:

@@ -7,7 +7,7 @@ import logging
 import numpy as np
 
 from ..arrays.probe import PROBE_TEXTS, in_one_precision
-from ..arrays.store import Store
+from ..arrays.snapshot import Snapshot
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..encoding.text_embedder import TextEmbedder
@@ -30,17 +30,17 @@ def check_problem_type(config: KNNClassifierConfig, multi_label: bool, examples:
         )
 
 
-def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store) -> None:
+def check_precision(embedder: TextEmbedder, probe: np.ndarray, snapshot: Snapshot) -> None:
     """Refuse a datastore of another precision if too few neighbors of its own texts stay the same."""
-    if datastore.probe is None or not len(datastore) or in_one_precision(probe, datastore.probe):
+    if snapshot.probe is None or not len(snapshot.keys) or in_one_precision(probe, snapshot.probe):
         return
     own = _precision_name(probe)
-    built = _precision_name(datastore.probe)
+    built = _precision_name(snapshot.probe)
     mismatch = f"The datastore was built in {built}, but the model runs in {own}"
     if own == built:
         mismatch += " of another export"
     remedy = f"Load the model as the datastore was built, in {built}, or build the datastore again."
-    sample = datastore.sample(SAMPLED_ROWS, SAMPLED_ROWS)
+    sample = snapshot.sample(SAMPLED_ROWS, SAMPLED_ROWS)
     known = np.flatnonzero(sample.rows["text"].is_valid())
     if not len(known):
         raise ValueError(f"{mismatch}: its neighbors cannot be compared, because it has no texts. {remedy}")
@@ -48,8 +48,8 @@ def check_precision(embedder: TextEmbedder, probe: np.ndarray, datastore: Store)
     columns = checked.rows.to_pydict()
     with unlogged():
         embedded = embedder.embed(columns["text"], columns["text_pair"])
-    before = datastore.search(checked.keys, COMPARED_NEIGHBORS + 1, checked.passages).ids
-    after = datastore.search(embedded.retrieval_embeddings, COMPARED_NEIGHBORS + 1, embedded.passages).ids
+    before = snapshot.search(checked.keys, COMPARED_NEIGHBORS + 1, checked.passages).ids
+    after = snapshot.search(embedded.retrieval_embeddings, COMPARED_NEIGHBORS + 1, embedded.passages).ids
     recall = _recall(columns["id"], before, after)
     result = (
         f"{100 * recall:.1f} % of the {COMPARED_NEIGHBORS} nearest neighbors of {len(before)} of its texts are the same"

@@ -17,7 +17,6 @@ from ..arrays.duplicates import examples_of_texts, number_texts, rows_of_texts
 from ..arrays.passages import Passages
 from ..arrays.row_table import has_origins, ids_among, origins_of, take_passages
 from ..arrays.snapshot import Snapshot
-from ..arrays.store import Store
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..encoding.text_embedder import TextEmbedder
 from ..reading.copies import label_set, warn_of_contradictions
@@ -30,7 +29,9 @@ from .knn_datastore import KNNDatastore
 logger = logging.getLogger(__name__)
 
 
-def datastore_for_adding(embedder: TextEmbedder, datastore: Store | None, labels: Sequence[Any] = ()) -> Store:
+def datastore_for_adding(
+    embedder: TextEmbedder, datastore: KNNDatastore | None, labels: Sequence[Any] = ()
+) -> KNNDatastore:
     """Return the datastore, or a new one; without a head, ``labels`` determine whether a text may have several."""
     config = embedder.model.config
     multi_label = config.problem_type == MULTI_LABEL if config.num_labels else are_lists(labels)
@@ -47,7 +48,7 @@ def new_datastore(embedder: TextEmbedder, label_names: Sequence[str], multi_labe
 
 def add_examples(
     embedder: TextEmbedder,
-    datastore: Store,
+    datastore: KNNDatastore,
     texts: Any,
     labels: Sequence[Any],
     ids: Sequence[str] | None = None,
@@ -79,7 +80,7 @@ def add_examples(
             )
             _refuse_new_label(name, datastore.label_names, what, next_step)
     replaced_ids = ids if replace_ids and ids is not None else []
-    found = datastore.view().get(texts, pairs, replaced_ids)
+    found = datastore.snapshot
     new_examples = list(zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True))
     stored = examples_of_texts(found, texts, pairs)
     warn_of_contradictions([*((example.content, example.labels) for example in stored), *new_examples])
@@ -211,7 +212,7 @@ def check_descriptions(descriptions: Mapping[str, str]) -> None:
 
 
 def add_documents(
-    embedder: TextEmbedder, datastore: Store, texts: Any, ids: Sequence[str] | None = None
+    embedder: TextEmbedder, datastore: KNNDatastore, texts: Any, ids: Sequence[str] | None = None
 ) -> list[str | None]:
     """Add documents as ``KNNClassifierPipeline.add_documents`` describes, and return their ids."""
     if isinstance(texts, str):
@@ -247,9 +248,9 @@ def add_documents(
     return added
 
 
-def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> list[int]:
+def _new_texts(datastore: KNNDatastore, texts: list[str], pairs: list[str | None]) -> list[int]:
     """Numbers of the texts that are neither empty, nor in the datastore, nor repeated."""
-    snapshot = datastore.view().get(texts, pairs)
+    snapshot = datastore.snapshot
     known = set()
     for state in (snapshot, snapshot.documents):
         if state is not None:
@@ -264,7 +265,7 @@ def _new_texts(datastore: Store, texts: list[str], pairs: list[str | None]) -> l
     return new
 
 
-def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
+def relabel(datastore: KNNDatastore, labels: Mapping[str, Any]) -> None:
     """Relabel examples as ``KNNClassifierPipeline.relabel`` describes."""
     if not isinstance(labels, Mapping):
         raise TypeError(f"Expected {{id: label, ...}}, got {labels!r}.")
@@ -292,7 +293,7 @@ def relabel(datastore: Store, labels: Mapping[str, Any]) -> None:
 
 
 def ids_to_remove(
-    datastore: Store,
+    datastore: KNNDatastore,
     ids: Sequence[str],
     texts: Sequence[str],
     files: Sequence[str | Path],
@@ -306,8 +307,7 @@ def ids_to_remove(
         return ids
     import pyarrow.compute as pc
 
-    view = datastore.view().all()
-    state = view.documents if are_documents else view
+    state = datastore.snapshot.documents if are_documents else datastore.snapshot
     found = list(ids)
     for column, values in (("text", texts), ("file", list(map(str, files)))):
         for value in values:

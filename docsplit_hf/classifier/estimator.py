@@ -157,7 +157,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         texts, pairs = _texts_of(X)
         pipe = self.pipeline_
         embeddings = embed_once(pipe.embedder, self._fingerprint, texts, pairs)
-        experts = prepare_experts(pipe.datastore.view())
+        experts = prepare_experts(pipe.datastore.snapshot)
         return score_texts(experts, embeddings, joined_texts(texts, pairs), None).probabilities
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
@@ -175,7 +175,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         """
         probabilities = self.predict_proba(X)
         datastore = self.pipeline_.datastore
-        fitted = prepare_experts(datastore.view()).fitted
+        fitted = prepare_experts(datastore.snapshot).fitted
         thresholds = fitted.label_thresholds(datastore.label_names)
         if thresholds is None:
             return self.classes_[probabilities.argmax(1)]

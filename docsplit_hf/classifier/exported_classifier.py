@@ -31,7 +31,6 @@ from .call_options import READING_OPTIONS, checked_options
 if TYPE_CHECKING:
     from ..arrays.passages import Predictions
     from ..arrays.snapshot import Snapshot
-    from ..arrays.store import View
     from ..fitting.ensemble.scoring import PreparedExperts
     from .answering import PredictedTexts
     from .call_options import CallOptions
@@ -113,9 +112,9 @@ class Classifier:
     def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> PredictedTexts:
         """Predict texts that were embedded before, as ``KNNClassifierPipeline.predict_embedded`` does."""
         answering = self._answering(options)
-        view = self.datastore.view()
-        shown = answering.checked_parts(view)
-        return answering.predict(view, embedded, texts, origins=None, shown=shown)
+        snapshot = self.datastore.snapshot
+        shown = answering.checked_parts(snapshot)
+        return answering.predict(snapshot, embedded, texts, origins=None, shown=shown)
 
     def default_options(self) -> CallOptions:
         """The options of a call without options that change answers."""
@@ -129,14 +128,14 @@ class Classifier:
         """What answers texts with the options of a call."""
         reading = {name: options[name] for name in READING_OPTIONS if name in options}
         return Answering(
-            open_store=lambda: self.datastore,
+            take_snapshot=lambda: self.datastore.snapshot,
             prepare_experts=self._experts_of,
             embed=self.embedder.with_options(**reading).embed,
             vote=self._vote,
             options=options,
         )
 
-    def _experts_of(self, _: View) -> PreparedExperts | None:
+    def _experts_of(self, _: Snapshot) -> PreparedExperts | None:
         return self._experts
 
 
@@ -149,18 +148,14 @@ class FixedStore:
     """
 
     def __init__(self, snapshot: Snapshot, content_sha256: str) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self.content_sha256 = content_sha256
         self.label_names = snapshot.label_names
         self.multi_label = snapshot.multi_label
         self.fitted = snapshot.fitted
 
     def __len__(self) -> int:
-        return self._snapshot.count()
-
-    def view(self) -> Snapshot:
-        """The only state."""
-        return self._snapshot
+        return len(self.snapshot.keys)
 
 
 def _load_snapshot(folder: Path, described: ExportedModel) -> Snapshot:

@@ -13,7 +13,6 @@ import numpy as np
 from ..arrays.duplicates import rows_of_texts
 from ..arrays.row_table import encode_known_labels
 from ..arrays.snapshot import Snapshot
-from ..arrays.store import Store
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
@@ -36,6 +35,7 @@ from ..reading.inputs import check_lengths, joined_texts, texts_and_pairs
 from ..reading.labels import names_of_labels
 from ..reading.versions import group_versions
 from .active_learning import FITTED_STATE_LOCK, suggested_before
+from .knn_datastore import KNNDatastore
 from .teaching import answered_documents, answers_of_teacher, check_teacher, remembered_answers
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ BETTER_ENCODER = "BAAI/bge-small-en-v1.5"  # by published results with few label
 
 def fit(
     embedder: TextEmbedder,
-    datastore: Store,
+    datastore: KNNDatastore,
     texts: Any = None,
     labels: Sequence[Any] | None = None,
     experts: Sequence[str] | None = None,
@@ -63,8 +63,7 @@ def fit(
         raise ValueError("Give held-out texts and their labels, or neither.")
     if texts is None and has_head:
         raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels.")
-    view = datastore.view()
-    snapshot = view.all()
+    snapshot = datastore.snapshot
     check_teacher(teacher, snapshot, has_head)
     known_hierarchy = hierarchy
     if hierarchy is None and datastore.fitted is not None:
@@ -88,7 +87,7 @@ def fit(
     if teacher is None:
         answers = remembered_answers(snapshot, problem.labels)
     elif teacher is not False:
-        without_teacher = PreparedExperts.of(view, fit_experts(problem, show_progress))
+        without_teacher = PreparedExperts.of(snapshot, fit_experts(problem, show_progress))
         answers = answers_of_teacher(teacher, without_teacher)
     problem = replace(problem, teacher=answers)
     fitted = _fit_without_misleading_documents(problem, show_progress)

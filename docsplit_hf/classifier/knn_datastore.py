@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from ..arrays.passages import Passages
-    from ..arrays.store import Store
     from ..encoding.backends.torch_backend import BFloat16
     from ..encoding.portable.modeling_knn_classifier import KNNClassifier
     from ..reading.origins import Origin
@@ -90,8 +89,6 @@ class KNNDatastore:
         >>> datastore.add([[9, 9]], ["vegetable"], texts=["A leek."])
         ['3']
     """
-
-    is_saved_with_classifier = True  # saved in the folder of the classifier
 
     def __init__(
         self,
@@ -260,10 +257,6 @@ class KNNDatastore:
         """All rows at this moment; a snapshot never changes."""
         return self._state
 
-    def view(self) -> Snapshot:
-        """Return the current state for reading: all rows, as a snapshot."""
-        return self._state
-
     @property
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every row, label and text, and with the index."""
@@ -305,11 +298,6 @@ class KNNDatastore:
     def probe(self) -> np.ndarray | None:
         """Probe embeddings by the encoder of the keys, ``(P, D)``; None if they are unknown."""
         return self._state.probe
-
-    @property
-    def has_passages(self) -> bool:
-        """Whether a row has several passages."""
-        return self._state.passages is not None
 
     @property
     def keys(self) -> np.ndarray:
@@ -365,10 +353,6 @@ class KNNDatastore:
                 passages do not match the queries.
         """
         return self._state.search(queries, k, passages)
-
-    def sample(self, passages: int, least: int) -> Snapshot:
-        """Return a fixed pseudorandom sample of about ``passages`` passages and at least ``least`` rows."""
-        return self._state.take(self._state.sampled_rows(passages, least))
 
     def passages_of(self, rows: Any) -> Passages | None:
         """Return the passages of some rows, in the form that ``search`` takes for queries.
@@ -427,7 +411,7 @@ class KNNDatastore:
             grown = add_rows(state, keys, labels, texts, text_pairs, ids, passages, origins)
             return self._use_with_new_rows(grown, len(state.keys))
 
-    def merge(self, other: Store) -> list[str]:
+    def merge(self, other: KNNDatastore) -> list[str]:
         """Add all rows and documents of another datastore. Labels with the same name are the same label.
 
         Automatic ids of the other datastore, recognized by their form, are replaced by new ones; other ids stay. The
@@ -444,7 +428,7 @@ class KNNDatastore:
                 both.
         """
         with self._writing:
-            merged = merge_snapshots(self._state, other.view().all())
+            merged = merge_snapshots(self._state, other.snapshot)
             return self._use_with_new_rows(merged, len(self))
 
     def _use_with_new_rows(self, state: Snapshot, first_new_row: int) -> list[str]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arrays.store import Store
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport
 from ..training.markdown import code_block, save_model_card, table
+from .knn_datastore import KNNDatastore
 
 # Titles of the evaluated parts and of two baselines, on the card and on the screen. The mixture is equation 3; the
 # experts are the fitted ensemble.
@@ -33,7 +33,7 @@ def save_classifier_card(
     folder: str | Path,
     location: str,
     config: KNNClassifierConfig,
-    datastore: Store | None,
+    datastore: KNNDatastore | None,
     training: dict[str, str] | None = None,
     log_history: Sequence[Mapping[str, float]] = (),
 ) -> None:
@@ -93,7 +93,7 @@ def _mixing(config: KNNClassifierConfig, fitted: FitReport | None) -> str:
     return "the head and of the nearest examples are mixed" if config.num_labels else "the nearest examples decide"
 
 
-def _fitted(datastore: Store | None) -> FitReport | None:
+def _fitted(datastore: KNNDatastore | None) -> FitReport | None:
     """Report of the fitted experts, if any."""
     fitted = None if datastore is None else datastore.fitted
     if fitted is None:
@@ -125,17 +125,12 @@ model = AutoModelForSequenceClassification.from_pretrained("{location}", trust_r
     return usage
 
 
-def _labels(config: KNNClassifierConfig, datastore: Store | None) -> str:
+def _labels(config: KNNClassifierConfig, datastore: KNNDatastore | None) -> str:
     """Paragraphs on the labels, the examples and the calibration."""
     names = config.label_names if datastore is None else datastore.label_names
     if datastore is None:
         return f"{len(names)} labels: {', '.join(names)}. No datastore was built yet."
-    if not datastore.is_saved_with_classifier:
-        return (
-            f"{len(names)} labels: {', '.join(names)}. The {len(datastore):,} examples are in a separate datastore, "
-            "outside this folder: pass it to the pipeline as `datastore`."
-        )
-    snapshot = datastore.view().all()
+    snapshot = datastore.snapshot
     has_texts = snapshot.rows["text"].null_count < len(snapshot.rows)
     counts = snapshot.labels.sum(0) if datastore.multi_label else np.bincount(snapshot.labels, minlength=len(names))
     rows = [(name, f"{count:,}") for name, count in zip(names, counts, strict=True)][:MAX_LABELS_SHOWN]

@@ -11,19 +11,18 @@ from huggingface_hub.errors import LocalEntryNotFoundError, StrictDataclassError
 from transformers import PreTrainedModel
 
 from ..arrays.probe import check_probe
-from ..arrays.store import Store
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
 from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
 from ..encoding.chunking import PASSAGES, check_strategy
 from ..encoding.embedders import make_embedder
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
-from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
+from ..encoding.portable.modeling_knn_classifier import KNNClassifier
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.interpolation import HELD_OUT_SOURCE
 from ..reading.text_warnings import unlogged
-from ..storage.addresses import is_address, open_address
 from ..storage.atomic_replacement import FolderState, read_one_save
 from ..storage.classifier_folder import check_classifier
+from .call_options import INSTEAD_OF_MILVUS
 from .datastore_checks import check_precision, check_problem_type
 from .knn_datastore import KNNDatastore
 
@@ -124,36 +123,26 @@ def open_parts(
     return parts
 
 
-def open_or_create_datastore(
-    embedder: TextEmbedder, given: Store | str | Path | None, own: KNNDatastore | None
-) -> Store | None:
-    """Open the given datastore, or create a missing collection on a server; None: use the ``own`` one of the model.
+def open_datastore(
+    embedder: TextEmbedder, given: KNNDatastore | str | Path | None, own: KNNDatastore | None
+) -> KNNDatastore | None:
+    """Open the given datastore; None: use the ``own`` one of the model.
 
     Raises:
-        ValueError: If the datastore was built by another encoder, or has other labels.
+        ValueError: If the datastore was built by another encoder, has other labels, or is an address.
     """
     config = embedder.model.config
     trained = tuple(config.label_names)
-    probe = None
-    if given is None:
-        datastore = own
-    elif not isinstance(given, (str, Path)):
-        datastore = given
-    elif is_address(given):
-        probe = embedder.probe()
-        datastore = open_address(
-            given,
-            probe=probe,
-            label_names=trained,
-            multi_label=config.problem_type == MULTI_LABEL if config.num_labels else None,
-        )
-    else:
-        datastore = KNNDatastore.from_pretrained(given)
+    datastore = own if given is None else given
+    if isinstance(datastore, str) and "://" in datastore:
+        raise ValueError(f"datastore={datastore!r} is no folder: {INSTEAD_OF_MILVUS}.")
+    if isinstance(datastore, (str, Path)):
+        datastore = KNNDatastore.from_pretrained(datastore)
     if datastore is None:
         return None
-    probe = embedder.probe() if probe is None else probe
+    probe = embedder.probe()
     check_probe(probe, datastore.probe)
-    check_precision(embedder, probe, datastore)
+    check_precision(embedder, probe, datastore.snapshot)
     if len(datastore) and not datastore.label_names:
         raise ValueError("No example of the datastore has a label: embed the corpus with labels (label_key).")
     check_problem_type(config, datastore.multi_label, "The datastore's examples")
@@ -181,7 +170,7 @@ def _datastore_of_model(model: PreTrainedModel) -> KNNDatastore | None:
     return datastore
 
 
-def recalibrate_if_grown(config: KNNClassifierConfig, datastore: Store) -> None:
+def recalibrate_if_grown(config: KNNClassifierConfig, datastore: KNNDatastore) -> None:
     """Calibrate a classifier without a head again after growth by a tenth, unless calibrated on held-out texts."""
     last = config.knn_calibration or {}
     is_valid = config.num_labels or last.get("source") == HELD_OUT_SOURCE
@@ -194,7 +183,7 @@ def recalibrate_if_grown(config: KNNClassifierConfig, datastore: Store) -> None:
 
 def set_reading_strategy(
     embedder: TextEmbedder,
-    own: Store | None,
+    own: KNNDatastore | None,
     *,
     long_documents: str | None,
     passage_length: int | None,
@@ -237,10 +226,10 @@ def set_reading_strategy(
             raise
 
 
-def warn_of_different_strategy(embedder: TextEmbedder, given: Store, is_strategy_known: bool) -> None:
+def warn_of_different_strategy(embedder: TextEmbedder, given: KNNDatastore, is_strategy_known: bool) -> None:
     """Warn if the texts of a given datastore were, or may have been, read in another way."""
     strategy = embedder.model.config.long_documents
-    if given.has_passages and strategy != PASSAGES:
+    if given.snapshot.passages is not None and strategy != PASSAGES:
         logger.warning("The datastore has passages, and texts are read with long_documents=%r: pass its own.", strategy)
     elif not is_strategy_known and (len(given) or given.documents):
         logger.warning(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +11,7 @@ from transformers import PreTrainedModel, TextClassificationPipeline
 
 from ..arrays.passages import Predictions
 from ..arrays.row_table import DESCRIPTION_ID_PREFIX
-from ..arrays.store import Store, View
+from ..arrays.snapshot import Snapshot
 from ..encoding.backends.precision import precision_settings
 from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..encoding.chunking import PASSAGES
@@ -24,7 +23,7 @@ from ..fitting.prediction import raise_if_unreadable
 from ..reading.inputs import as_list, expand_paths, labels_of_folders
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CARD, push_saved, saved_together
-from .answering import Answering, NeighborVote, PredictedTexts, read_consistently
+from .answering import Answering, NeighborVote, PredictedTexts
 from .call_options import (
     READING_OPTIONS,
     CallOptions,
@@ -32,8 +31,9 @@ from .call_options import (
     check_reading_options,
     checked_options,
 )
+from .knn_datastore import KNNDatastore
 from .open_classifier import (
-    open_or_create_datastore,
+    open_datastore,
     open_parts,
     recalibrate_if_grown,
     set_reading_strategy,
@@ -66,9 +66,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
     Args:
         model: A ``KNNClassifier``, an encoder without a head, or an ``EndpointClassifier``.
         tokenizer: Its tokenizer; None for an ``EndpointClassifier``.
-        datastore: The labeled examples; or their folder or repository; or ``"milvus://HOST:19530/COLLECTION"``, a
-            collection that is created if it does not exist. None: the datastore in the model's folder or repository,
-            if any. For a token of its own, pass the opened datastore.
+        datastore: The labeled examples, or their folder or repository. None: the datastore in the model's folder or
+            repository, if any. For a token of its own, pass the opened datastore.
         long_documents: The part of long texts to read: ``"whole"``, all of them; ``"first"``, their beginning;
             ``"head_tail"``, ``"average"`` or ``"passages"``, as for ``DocumentEncoder``. It is saved with the model.
             None: the saved strategy; without one, ``"whole"``, or ``"first"`` if ``datastore`` is given (this is
@@ -105,7 +104,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         self,
         model: PreTrainedModel,
         tokenizer: Any = None,
-        datastore: Store | str | Path | None = None,
+        datastore: KNNDatastore | str | Path | None = None,
         long_documents: str | None = None,
         passage_length: int | None = None,
         truncate_dim: int | None = None,
@@ -117,7 +116,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         kwargs["task"] = "text-classification"  # the name in other libraries
         super().__init__(model=parts.model, tokenizer=parts.tokenizer, **kwargs)
         self.embedder.use_precision(precision, packing="auto")
-        self.datastore = open_or_create_datastore(self.embedder, datastore, parts.datastore)
+        self.datastore = open_datastore(self.embedder, datastore, parts.datastore)
         is_strategy_known = parts.was_classifier or long_documents is not None
         if not is_strategy_known and self.datastore is None:
             # Safe only without a datastore: the texts of an existing one may have been read with another strategy.
@@ -241,11 +240,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If options do not fit what was fitted, or no examples have been added.
         """
         answering = self._answering(options)
-        store = self._datastore()
-        view = store.view()
-        shown = answering.checked_parts(view)
-        predict = partial(answering.predict, embedded=embedded, texts=texts, origins=None, shown=shown)
-        return read_consistently(store, view, predict)
+        snapshot = self._datastore().snapshot
+        shown = answering.checked_parts(snapshot)
+        return answering.predict(snapshot, embedded, texts, origins=None, shown=shown)
 
     def default_options(self) -> CallOptions:
         """The options of a call without options that change answers."""
@@ -465,7 +462,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """
         from ..fitting.drift.measure import measure_drift
 
-        experts = self._prepare_experts(self._datastore().view().all())
+        experts = self._prepare_experts(self._datastore().snapshot)
         if experts is None:
             raise ValueError("Call fit() before measure_drift().")
         embedder = self._embedder_with(options)
@@ -542,7 +539,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         from ..fitting.audit.examine import audit_snapshot
 
         self._raise_if_head_was_trained()
-        return audit_snapshot(self._datastore().view().all(), show_progress)
+        return audit_snapshot(self._datastore().snapshot, show_progress)
 
     def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
         """Relabel examples marked by ``apply``, and remove those marked by ``remove``.
@@ -561,7 +558,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         from ..fitting.audit.examine import corrections
 
         datastore = self._datastore()
-        new_labels, removed = corrections(audit, datastore.view().all())
+        new_labels, removed = corrections(audit, datastore.snapshot)
         datastore.relabel(new_labels)
         datastore.remove(removed)
         return new_labels, removed
@@ -614,8 +611,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             else:
                 save_classifier_card(staging, str(folder), self.model.config, datastore)
             datastore.save_pretrained(staging)
-        if datastore.is_saved_with_classifier:
-            forget_edits(folder, set(datastore.ids))
+        forget_edits(folder, set(datastore.ids))
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a docsplit-knn pipeline", **kwargs: Any) -> Any:
         """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.
@@ -642,7 +638,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 "them. Audit them with the encoder alone (docsplit fit), then train."
             )
 
-    def _use_datastore_with_new_examples(self, datastore: Store) -> None:
+    def _use_datastore_with_new_examples(self, datastore: KNNDatastore) -> None:
         """Use a datastore to which examples were added."""
         self.datastore = datastore
         recalibrate_if_grown(self.model.config, datastore)
@@ -691,7 +687,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 return embedder.embed(texts, pairs)
 
         return Answering(
-            open_store=self._datastore,
+            take_snapshot=lambda: self._datastore().snapshot,
             prepare_experts=self._prepare_experts,
             embed=embed,
             vote=NeighborVote(config.k, config.knn_temperature, config.knn_weight),
@@ -703,13 +699,13 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         check_reading_options(options)
         return self.embedder.with_options(**options)
 
-    def _prepare_experts(self, view: View) -> PreparedExperts | None:
+    def _prepare_experts(self, snapshot: Snapshot) -> PreparedExperts | None:
         # Local variable: other threads may set self._experts meanwhile.
-        experts = prepare_experts(view, self._experts)
+        experts = prepare_experts(snapshot, self._experts)
         self._experts = experts
         return experts
 
-    def _datastore(self) -> Store:
+    def _datastore(self) -> KNNDatastore:
         """The datastore, if it has any examples.
 
         Raises:

@@ -58,7 +58,7 @@ def answers_of_teacher(given: Mapping[str, Any], ready: PreparedExperts) -> Teac
     Raises:
         ValueError: If there is no such document, or an answer is neither a label nor probabilities.
     """
-    snapshot = ready.view.all()
+    snapshot = ready.snapshot
     labels = ready.ensemble.labels
     digests = [digest_of(text) for text in texts_in(snapshot.documents.rows)]
     digest_of_id = dict(zip(snapshot.documents.rows["id"].to_pylist(), digests, strict=True))

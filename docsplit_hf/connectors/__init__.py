@@ -1,1 +1,1 @@
-"""Other systems: collections of Milvus, and pipelines of datatrove."""
+"""Other systems: pipelines of datatrove."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
     from ..arrays.snapshot import Snapshot
-    from ..arrays.store import Store
+    from ..classifier.knn_datastore import KNNDatastore
     from ..encoding.text_embedder import TextEmbedder
     from ..fitting.ensemble.scoring import PreparedExperts
 
@@ -47,14 +47,14 @@ def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
     return metrics.compute(predictions=predictions, references=labels)
 
 
-def evaluate_parts(embedder: TextEmbedder, datastore: Store, dataset: Dataset, prefix: str) -> dict[str, float]:
+def evaluate_parts(embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dataset, prefix: str) -> dict[str, float]:
     """Compute metrics ``<prefix>_<part>_<metric>`` of the parts of a classifier and of two baselines.
 
     The baselines are logistic regression on TF-IDF of words ("word_counts"), and always the largest class.
     """
     texts, pairs = texts_of(dataset)
     config = embedder.model.config
-    snapshot = datastore.view().all()
+    snapshot = datastore.snapshot
     labels = label_array(dataset, datastore.label_names, datastore.multi_label)
     joined = joined_texts(texts, pairs or [None] * len(texts))
     predictions = embedder.embed(texts, pairs)

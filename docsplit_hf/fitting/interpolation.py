@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays.passages import Predictions
-from ..arrays.snapshot import SearchResult
-from ..arrays.store import View
+from ..arrays.snapshot import SearchResult, Snapshot
 from .logistic_functions import expit, softmax
 from .prediction import Prediction, RequestedParts, TextInputs
 
@@ -98,21 +97,21 @@ class Interpolation(NamedTuple):
 
 
 def interpolate_with_neighbors(
-    encoded: Predictions, view: View, k: int, temperature: float, weight: float, min_neighbors: int = 0
+    encoded: Predictions, snapshot: Snapshot, k: int, temperature: float, weight: float, min_neighbors: int = 0
 ) -> Interpolation:
     """Interpolate the votes of k neighbors with the probabilities of a classification head, if there is one.
 
     ``min_neighbors`` is the number of neighbors to find, if above k; only k vote.
     """
-    neighbors = view.search(encoded.retrieval_embeddings, max(k, min_neighbors), encoded.passages)
+    neighbors = snapshot.search(encoded.retrieval_embeddings, max(k, min_neighbors), encoded.passages)
     labels = len(neighbors.label_names)
     voting_distances = neighbors.distances[:, :k]
     knn = knn_probabilities(voting_distances, neighbors.labels[:, :k], labels, temperature)
     # calibrate() uses equation 2 without smoothing, which makes no measurable difference.
-    knn = add_one_smoothing(knn, view.count(), view.multi_label)
+    knn = add_one_smoothing(knn, len(snapshot.keys), snapshot.multi_label)
     all_weights = np.zeros(neighbors.distances.shape)
     all_weights[:, :k] = neighbor_weights(voting_distances, temperature)
-    classifier = classifier_probabilities(encoded.logits, view.multi_label)
+    classifier = classifier_probabilities(encoded.logits, snapshot.multi_label)
     probabilities = knn
     if classifier is not None:
         new_labels = labels - classifier.shape[1]  # labels that only the datastore has
@@ -128,10 +127,10 @@ def interpolate_with_neighbors(
 
 
 def predict_with_neighbors(
-    inputs: TextInputs, view: View, k: int, temperature: float, weight: float, shown: RequestedParts
+    inputs: TextInputs, snapshot: Snapshot, k: int, temperature: float, weight: float, shown: RequestedParts
 ) -> Prediction:
     """Predict labels by equation 3."""
-    interpolation = interpolate_with_neighbors(inputs.embedded, view, k, temperature, weight, shown.neighbors)
+    interpolation = interpolate_with_neighbors(inputs.embedded, snapshot, k, temperature, weight, shown.neighbors)
     return Prediction(
         inputs=inputs,
         label_names=interpolation.neighbors.label_names,

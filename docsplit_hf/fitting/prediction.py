@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 import numpy as np
 
 from ..arrays.passages import Predictions
-from ..arrays.snapshot import ExampleShown, SearchResult, TextSpan
-from ..arrays.store import View
+from ..arrays.snapshot import ExampleShown, SearchResult, Snapshot, TextSpan
 from ..reading.files.failures import FailedFile, UnreadableFile
 from ..reading.inputs import InputRow
 from ..reading.origins import Origin, PlaceShown
@@ -153,7 +152,7 @@ class Prediction(NamedTuple):
 def text_inputs(
     texts: Sequence[str],
     embedded: Predictions,
-    view: View,
+    snapshot: Snapshot,
     shown: RequestedParts,
     origins: Sequence[Origin | None] | None = None,
 ) -> TextInputs:
@@ -164,9 +163,9 @@ def text_inputs(
     """
     documents = None
     if shown.documents:
-        if not view.count("documents"):
+        if not snapshot.document_count:
             raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
-        documents = view.search(embedded.retrieval_embeddings, shown.documents, embedded.passages, "documents")
+        documents = snapshot.documents.search(embedded.retrieval_embeddings, shown.documents, embedded.passages)
     return TextInputs(texts=texts, embedded=embedded, documents=documents, origins=origins)
 
 

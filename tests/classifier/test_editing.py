@@ -5,7 +5,6 @@ import logging
 import numpy as np
 import pytest
 
-from docsplit_hf.arrays.snapshot import Snapshot
 from docsplit_hf.encoding.embedders import ClassifierEmbedder
 
 
@@ -111,22 +110,6 @@ def test_a_new_description_replaces_the_old_one_and_examples_may_follow(untraine
     untrained.add_examples(texts[:5], ["water", "machine", "fire", "fire", "machine"])
     assert store.label_names == ("water", "machine", "fire")
     assert untrained.fit(show_progress=False).examples == 7
-
-
-def test_the_store_is_searched_once_for_existing_texts(untrained, texts, monkeypatch):
-    searches = []
-
-    def counted(view, *arguments, **options):
-        searches.append(view)
-        return get(view, *arguments, **options)
-
-    get = Snapshot.get
-    monkeypatch.setattr(Snapshot, "get", counted)
-    untrained.add_documents(texts[:6])
-    untrained.add_labels(LABELS)
-    untrained.add_labels(LABELS)
-    untrained.add_examples(texts[3:9], names_of(texts[3:9]))
-    assert len(searches) == 4 and len(untrained.datastore) == 8 and len(untrained.datastore.documents) == 3
 
 
 def test_a_trained_classifier_refuses_other_labels(pipe):

@@ -156,12 +156,12 @@ def test_texts_are_read_from_arrays_until_the_examples_change(make_fitted, cache
     pipe.save_pretrained(tmp_path)
     export_classifier(pipe.embedder, tmp_path)
     before = Classifier(tmp_path)
-    assert isinstance(before.datastore.view().rows, TextTable)
+    assert isinstance(before.datastore.snapshot.rows, TextTable)
     assert len(before.datastore) == 30 and before.datastore.multi_label is False
     pipe.add_examples([texts[38]], ["engine"])
     pipe.datastore.save_pretrained(tmp_path)
     after = Classifier(tmp_path)
-    assert not isinstance(after.datastore.view().rows, TextTable)
+    assert not isinstance(after.datastore.snapshot.rows, TextTable)
     assert_close(after(texts[38], return_neighbors=1), pipe(texts[38], return_neighbors=1))
     assert before.datastore.content_sha256 != after.datastore.content_sha256
     find_spec = importlib.util.find_spec

@@ -10,7 +10,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 import docsplit_hf
 from docsplit_hf import KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.classifier.call_options import REMOVED
+from docsplit_hf.classifier.call_options import INSTEAD_OF_MILVUS, REMOVED
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 
 NAMES = ["river", "engine"]
@@ -63,6 +63,15 @@ def test_removed_options_teach_what_to_write_instead(name, advice, pipe, classif
         pipe("a river", **{name: 1})
     with pytest.raises(TypeError, match=told):
         KNNClassifierPipeline(classifier, tokenizer, pipe.datastore, device="cpu", **{name: 1})
+
+
+@pytest.mark.parametrize("address", ["milvus://localhost:19530/contracts", "http://localhost:19530"])
+def test_an_address_of_a_store_teaches_what_to_write_instead(address, classifier, tokenizer):
+    told = re.escape(f"datastore={address!r} is no folder: {INSTEAD_OF_MILVUS}")
+    with pytest.raises(ValueError, match=told):
+        KNNClassifierPipeline(classifier, tokenizer, address, device="cpu")
+    with pytest.raises(ImportError, match="has no connect_datastore any more: write KNNDatastore.from_pretrained"):
+        docsplit_hf.connect_datastore  # noqa: B018
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": None}, {"top_k": 2, "batch_size": 4}], ids=str)

@@ -142,9 +142,9 @@ def test_three_examples_give_no_certainty_and_many_examples_do():
     keys = np.random.default_rng(0).normal(size=(3000, 4))
     for count, most in ((3, 4 / 5), (3000, 3001 / 3002)):
         datastore = KNNDatastore(keys[:count], [i % 2 for i in range(count)], ["a", "b"])
-        found = interpolate_with_neighbors(predictions(keys[:50]), datastore.view(), k=1, temperature=1.0, weight=1.0)
+        found = interpolate_with_neighbors(predictions(keys[:50]), datastore.snapshot, k=1, temperature=1.0, weight=1.0)
         np.testing.assert_allclose(found.probabilities.max(1), most)
         np.testing.assert_allclose(found.probabilities, found.knn)
     datastore = KNNDatastore(keys[:3], [["a"], [], ["a", "b"]], ["a", "b"])
-    found = interpolate_with_neighbors(predictions(keys[:3]), datastore.view(), k=1, temperature=1.0, weight=1.0)
+    found = interpolate_with_neighbors(predictions(keys[:3]), datastore.snapshot, k=1, temperature=1.0, weight=1.0)
     np.testing.assert_allclose(found.knn, [[0.8, 0.2], [0.2, 0.2], [0.8, 0.8]])

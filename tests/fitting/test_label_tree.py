@@ -368,7 +368,7 @@ def test_an_invalid_tree_of_a_saved_state_is_refused(fitted):
     for paths in ([["a"]], [[]] * 4, ["water"], None):
         changed = replace(state, settings=state.settings | {"paths": paths})
         with pytest.raises(ValueError, match="paths is"):
-            check_state(changed, fitted.datastore.view())
+            check_state(changed, fitted.datastore.snapshot)
 
 
 def test_metrics_of_parts_have_the_levels(fitted, texts):

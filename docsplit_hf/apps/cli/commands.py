@@ -65,7 +65,7 @@ REMOVED_OPTIONS = {
     "merge_labels": "give such labels one name in the file",
     "train --unlabeled_name": "docsplit fit learns from documents; in Python, add_documents and fit of the pipeline do",
     "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",
-    "datastore": "the pipeline takes a collection of Milvus in Python: docs/remote_datastore.md",
+    "datastore": "KNNDatastore.from_pretrained(folder, memory_map=True) opens a folder that is larger than the memory",
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")

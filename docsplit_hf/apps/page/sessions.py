@@ -269,7 +269,7 @@ class Session:
         from ...fitting.ensemble.scoring import prepare_experts
 
         store = self.pipe.datastore
-        self._ready = None if store is None else prepare_experts(store.view(), self._ready)
+        self._ready = None if store is None else prepare_experts(store.snapshot, self._ready)
         return None if self._ready is None else self._ready.fitted
 
     @property

@@ -19,7 +19,7 @@ from ..pipelines import open_pipeline
 if TYPE_CHECKING:
     from torch import nn
 
-    from ...arrays.store import Store
+    from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class State:
     weights: tuple[str, ...] = ()
 
     @property
-    def datastore(self) -> Store | FixedStore:
+    def datastore(self) -> KNNDatastore | FixedStore:
         """The examples."""
         return self.pipe.datastore
 

@@ -87,13 +87,13 @@ def measure_period(
         closeness=near,
         novelty=novelty,
         unknown_words=_unknown_fractions(known, texts),
-        without_content=have_no_content(ready.view, texts),
+        without_content=have_no_content(ready.snapshot, texts),
     )
 
 
 def measure_examples(ready: PreparedExperts, known: KnownWords | None) -> DriftPeriod:
     """Measure the held-out examples, without novelty, since their folds had fewer examples to compare with."""
-    snapshot = ready.view.all()
+    snapshot = ready.snapshot
     held_out = ready.fitted.held_out
     probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
     columns = [snapshot.label_names.index(name) for name in ready.ensemble.labels]
@@ -115,7 +115,7 @@ def _measure_documents(
 
     None if there are none, or if the model has a head and the texts are not stored (it cannot be run).
     """
-    documents = ready.view.all().documents
+    documents = ready.snapshot.documents
     if documents is None or not len(documents.keys):
         return None
     rows = sample(np.arange(len(documents.keys)))
@@ -135,7 +135,7 @@ def _measure_documents(
 def closeness_to_others(ready: PreparedExperts, embeddings: np.ndarray) -> np.ndarray:
     """Mean cosine to the 5 nearest examples, ``(Q,)``, without the text itself and its copies."""
     mean = ready.fitted.ensemble.document_vectors.mean
-    keys = ready.view.all().keys
+    keys = ready.snapshot.keys
     embeddings = embeddings.astype(keys.dtype, copy=False)  # otherwise a text differs from itself in half precision
     queries = unit(embeddings.astype(np.float32, copy=False) - mean)
     examples = unit(keys.astype(np.float32, copy=False) - mean)
@@ -172,7 +172,7 @@ def measure_drift(
 ) -> DriftReport:
     """Measure the drift of texts, as ``KNNClassifierPipeline.measure_drift`` describes."""
     check_error(reject)
-    known = known_words(ready.view.all())
+    known = known_words(ready.snapshot)
     measured = _measure(embed, ready, known, texts, "texts", show_progress)
     current = measured.period
     if earlier is not None:
@@ -192,7 +192,7 @@ def measure_drift(
     answered_current = _answered(ready, current.probabilities)
     answered_reference = _answered(ready, reference.probabilities)
     labels = {}
-    for column, name in enumerate(ready.view.label_names):
+    for column, name in enumerate(ready.snapshot.label_names):
         labels[name] = mean_change(answered_current[:, column], answered_reference[:, column])
     frequent_first = sorted(measured.new_words.items(), key=lambda item: (-item[1], item[0]))
     return DriftReport(
@@ -215,7 +215,7 @@ def _rejected(ready: PreparedExperts, current: DriftPeriod, reject: float) -> Ch
     No interval: confidences from cross-validation are biased low, so an interval would mislead.
     """
     guarantees = ready.fitted.guarantees
-    label_names = ready.view.label_names
+    label_names = ready.snapshot.label_names
     tree = extend_tree(guarantees.tree, ready.fitted.ensemble.label_columns(label_names), label_names)
     levels = guarantees.answered_levels(current.probabilities, current.novelty, reject, tree=tree)
     is_unsure = levels == NO_LEVEL
@@ -260,7 +260,7 @@ def _measure(
 
 def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:
     """Whether each text is answered with each label, bool ``(n, L)``."""
-    thresholds = ready.fitted.label_thresholds(ready.view.label_names)
+    thresholds = ready.fitted.label_thresholds(ready.snapshot.label_names)
     if thresholds is not None:
         return probabilities >= thresholds
     return np.arange(probabilities.shape[1]) == probabilities.argmax(1)[:, None]

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...arrays.store import View
+from ...arrays.row_table import values_of
+from ...arrays.snapshot import Snapshot
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import log_at_end
 from .tfidf import words_of
@@ -43,22 +44,23 @@ class KnownContent(NamedTuple):
         return len(words) <= MAX_WORDS and words <= self.common and words not in self.word_sets
 
 
-_known: WeakKeyDictionary[View, KnownContent] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Snapshot, KnownContent] = WeakKeyDictionary()
 
 
-def known_content(view: View) -> KnownContent:
-    """Content of the examples of a view, computed once."""
-    if view not in _known:
-        _known[view] = _content_of_examples(view)
-    return _known[view]
+def known_content(snapshot: Snapshot) -> KnownContent:
+    """Content of the examples of a snapshot, computed once."""
+    if snapshot not in _known:
+        _known[snapshot] = _content_of_examples(snapshot)
+    return _known[snapshot]
 
 
-def _content_of_examples(view: View) -> KnownContent:
-    examples = view.first(MAX_EXAMPLES)
-    texts = [text.strip() for text in joined_texts(examples.texts, examples.text_pairs)]
+def _content_of_examples(snapshot: Snapshot) -> KnownContent:
+    first = np.arange(min(len(snapshot.keys), MAX_EXAMPLES))
+    columns = [values_of(snapshot.rows[name], first) for name in ("text", "text_pair")]
+    texts = [text.strip() for text in joined_texts(*columns)]
     words = [frozenset(words_of(text)) for text in texts]
-    given = examples.labels
-    labels = [np.flatnonzero(row).tolist() for row in given] if view.multi_label else given[:, None].tolist()
+    given = snapshot.labels[first]
+    labels = [np.flatnonzero(row).tolist() for row in given] if snapshot.multi_label else given[:, None].tolist()
     counts = Counter(word for own in words for word in own)
     pairs = {(word, label) for own, numbers in zip(words, labels, strict=True) for word in own for label in numbers}
     labels_of_word = Counter(word for word, _ in pairs)
@@ -73,9 +75,9 @@ def _content_of_examples(view: View) -> KnownContent:
     return KnownContent(common, without_words, frozenset(own for own in words if 0 < len(own) <= MAX_WORDS))
 
 
-def have_no_content(view: View, texts: Sequence[str]) -> np.ndarray:
+def have_no_content(snapshot: Snapshot, texts: Sequence[str]) -> np.ndarray:
     """Return which of N texts have no content, bool ``(N,)``."""
-    known = known_content(view)
+    known = known_content(snapshot)
     return np.array([known.is_missing(text) for text in texts], bool)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from ...arrays.snapshot import FittedState
+from ...arrays.snapshot import FittedState, Snapshot
 from ..label_tree import SETTING as HIERARCHY_SETTING
 from ..label_tree import is_hierarchy_setting, label_tree
 from .corpus import DocumentVectors
@@ -33,9 +33,6 @@ from .teacher_expert import ANSWERS as TEACHER_ANSWERS
 from .teacher_expert import SETTING as TEACHER_SETTING
 from .teacher_expert import EarlierTeacherSetting, TeacherSetting
 from .tfidf import Tfidf, WordRows
-
-if TYPE_CHECKING:
-    from ...arrays.store import View
 
 SUGGESTED_SETTING = "suggested"  # setting of the fitted state with the ids of suggested documents
 
@@ -137,7 +134,7 @@ class Fit:
         return restored(cls, state.settings | {"by_expert": by_expert, "terms": state.vocabulary}, arrays)
 
 
-def check_state(state: FittedState, view: View) -> None:
+def check_state(state: FittedState, snapshot: Snapshot) -> None:
     """Refuse invalid settings, invalid arrays, and labels that the datastore does not have.
 
     Raises:
@@ -150,7 +147,7 @@ def check_state(state: FittedState, view: View) -> None:
             specs[name] = field.kind
         elif name in settings or name not in LATER_FIELDS:
             _require(is_possible(settings.get(name), field.kind), name, settings.get(name))
-    _check_labels(settings, view)
+    _check_labels(settings, snapshot)
     teacher = settings.get(TEACHER_SETTING)
     _require(is_possible(teacher, TeacherSetting | EarlierTeacherSetting | None), TEACHER_SETTING, teacher)
     hierarchy = settings.get(HIERARCHY_SETTING)
@@ -162,21 +159,21 @@ def check_state(state: FittedState, view: View) -> None:
     for name in settings["weights"]:
         for array, spec in EXPERTS[name].saved_arrays(settings["has_head"]).items():
             specs[f"{name}.{array}"] = spec
-    _check_arrays(state, specs, view.dimension)
+    _check_arrays(state, specs, snapshot.dimension)
 
 
-def _check_labels(settings: Mapping[str, Any], view: View) -> None:
+def _check_labels(settings: Mapping[str, Any], snapshot: Snapshot) -> None:
     """Check the settings that depend on one another, or on the datastore."""
     labels = settings["labels"]
     weights = settings["weights"]
     paths = settings.get("paths", [])
     thresholds = settings["thresholds"]
-    are_known = labels and set(labels) <= set(view.label_names) and len(set(labels)) == len(labels)
+    are_known = labels and set(labels) <= set(snapshot.label_names) and len(set(labels)) == len(labels)
     _require(are_known, "labels", labels)
     _require(weights and weights.keys() <= EXPERTS.keys(), "weights", weights)
-    _require(settings["multi_label"] is view.multi_label, "multi_label", settings["multi_label"])
+    _require(settings["multi_label"] is snapshot.multi_label, "multi_label", settings["multi_label"])
     _require(not paths or [path[-1] for path in paths] == labels, "paths", paths)
-    of_labels = len(labels) if view.multi_label else None
+    of_labels = len(labels) if snapshot.multi_label else None
     _require((None if thresholds is None else len(thresholds)) == of_labels, "thresholds", thresholds)
 
 

@@ -13,7 +13,6 @@ from .corpus import Corpus, texts_in
 from .expert import Features, TrainingData
 from .neighbor_expert import (
     VOTERS,
-    DocumentPlaces,
     closeness_to_documents,
     nearest_texts,
     places_of_documents,
@@ -185,13 +184,12 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray, grou
     """
     embeddings = snapshot.keys[order]
     passages = take_passages(snapshot.passages, order)
-    places_of_documents = DocumentPlaces.known(corpus.documents)
     versions = min(_largest_group(corpus, groups) - 1, MAX_SKIPPED_VERSIONS)
     nearest = nearest_texts(
         snapshot,
         embeddings,
         passages,
-        places_of_documents,
+        corpus.documents,
         exclude_copies=True,
         least=VOTERS + versions if versions else 0,
     )

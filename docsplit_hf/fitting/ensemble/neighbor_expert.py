@@ -10,9 +10,7 @@ import numpy as np
 from ...arrays.duplicates import EQUAL_DISTANCE
 from ...arrays.keys import as_float32
 from ...arrays.passages import Passages
-from ...arrays.row_table import rows_at
-from ...arrays.snapshot import SearchResult
-from ...arrays.store import View
+from ...arrays.snapshot import SearchResult, Snapshot
 from ..interpolation import neighbor_weights
 from ..rejection import NEAREST_DOCUMENTS, NEAREST_EXAMPLES
 from .corpus import id_numbers, unit
@@ -22,7 +20,7 @@ VOTERS = 30
 # The temperature of the votes as a fraction of the mean distance: distances differ between encoders.
 RELATIVE_TEMPERATURE = 0.1
 LEAST_PROPORTION = 1e-3
-NO_IDS = np.zeros(0, np.int64)
+NO_PLACES = np.zeros(0, np.int64)
 
 
 class Neighbors(Expert):
@@ -42,48 +40,14 @@ class Neighbors(Expert):
         return np.log(proportions + LEAST_PROPORTION)
 
 
-class DocumentPlaces(NamedTuple):
-    """Places of documents in the corpus, -1 for documents that were added after ``fit``."""
+def places_of_documents(snapshot: Snapshot, corpus_ids: np.ndarray) -> np.ndarray:
+    """Find the places of documents in the corpus, int64 ``(m,)``; -1 for documents that were added after ``fit``.
 
-    of_all: np.ndarray | None  # int64 (m,): of all documents; None if they are on a server
-    later: int  # number of documents that were added after fit; on a server, the least number
-    corpus_ids: np.ndarray = NO_IDS  # int64 (N,): hashes of ids and keys of the corpus, for documents on a server
-
-    @classmethod
-    def known(cls, places: np.ndarray) -> DocumentPlaces:
-        """The places of all documents, int64 ``(m,)``."""
-        return cls(places, later=int(np.count_nonzero(places < 0)))
-
-    def of(self, documents: SearchResult) -> np.ndarray:
-        """The places of documents that were found, int64 ``(Q, k)``."""
-        if self.of_all is not None:
-            return self.of_all[documents.rows]
-        rows, where = np.unique(documents.rows, return_inverse=True)
-        numbers = id_numbers(rows_at(documents.table, rows), documents.keys[rows])
-        return _places_of_ids(numbers, self.corpus_ids)[where].reshape(documents.rows.shape)
-
-
-def places_of_documents(view: View, corpus_ids: np.ndarray, fitted_documents: int = 0) -> DocumentPlaces:
-    """Find the places of a store's documents in the corpus.
-
-    Args:
-        view: The state of the store.
-        corpus_ids: Hashes of the id and key of each text of the corpus, int64 ``(N,)``.
-        fitted_documents: Number of documents that were fitted, to count those that were added later on a server.
-
-    Returns:
-        The places; those of documents on a server are computed when a search has found the documents.
+    ``corpus_ids``: hashes of the id and key of each text of the corpus, int64 ``(N,)``.
     """
-    if not view.is_local:
-        later = max(view.count("documents") - fitted_documents, 0)
-        return DocumentPlaces(None, later, corpus_ids)
-    documents = view.all().documents
-    ids = NO_IDS if documents is None else id_numbers(documents.rows, documents.keys)
-    return DocumentPlaces.known(_places_of_ids(ids, corpus_ids))
-
-
-def _places_of_ids(ids: np.ndarray, corpus_ids: np.ndarray) -> np.ndarray:
-    """Places of ``ids`` among ``corpus_ids``; -1 for missing ones."""
+    if snapshot.documents is None:
+        return NO_PLACES
+    ids = id_numbers(snapshot.documents.rows, snapshot.documents.keys)
     order = np.argsort(corpus_ids, kind="stable")
     found = order[np.searchsorted(corpus_ids, ids, sorter=order).clip(0, len(order) - 1)]
     return np.where(corpus_ids[found] == ids, found, -1)
@@ -92,7 +56,7 @@ def _places_of_ids(ids: np.ndarray, corpus_ids: np.ndarray) -> np.ndarray:
 class NearestTexts(NamedTuple):
     """Nearest examples and documents of Q texts; the 30 nearest of both together vote."""
 
-    examples: SearchResult  # k of each text; a server may name more labels than when the view was made
+    examples: SearchResult  # k of each text
     documents: SearchResult | None  # m of each text
     places: np.ndarray | None  # int64 (Q, m): of these documents in the corpus; -1 if added after fit
     distances: np.ndarray  # float32 (Q, k + m), squared L2, of examples, then documents; infinite without a vote
@@ -127,33 +91,29 @@ class NearestTexts(NamedTuple):
 
 
 def nearest_texts(
-    view: View,
+    snapshot: Snapshot,
     queries: np.ndarray,
     passages: Passages | None,
-    places: DocumentPlaces,
+    places: np.ndarray,
     exclude_copies: bool = False,
     least: int = 0,
 ) -> NearestTexts:
-    """Search the examples and the documents of a store for the nearest texts to each query, ``(Q, D)``.
+    """Search the examples and the documents of a snapshot for the nearest texts to each query, ``(Q, D)``.
 
-    ``places``: places of the documents in the corpus; documents without one do not vote. ``exclude_copies``: leave
-    out the query and its copies. ``least``: number of examples, and of documents, to find if more than 30.
+    ``places``: int64 ``(m,)``, places of the documents in the corpus; those without one, -1, do not vote.
+    ``exclude_copies``: leave out the query and its copies. ``least``: number of examples, and of documents, to find if
+    more than 30.
     """
     queries = as_float32(queries)
     count = max(VOTERS, least) + exclude_copies
     equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if exclude_copies else -1.0
-    examples = view.search(queries, count, passages)
-    if not view.count("documents"):
+    examples = snapshot.search(queries, count, passages)
+    if not snapshot.document_count:
         distances = np.where(examples.distances > equal, examples.distances, np.inf)
         return NearestTexts(examples, None, None, distances)
-    width = count + min(places.later, count)
-    documents = view.search(queries, width, passages, "documents")
-    found = places.of(documents)
-    has_more = documents.rows.shape[1] == width
-    # If fitted documents were removed from a server, more of the others came later than the difference of the counts.
-    if width < 2 * count and has_more and (found >= 0).sum(1).min(initial=count) < count:
-        documents = view.search(queries, 2 * count, passages, "documents")
-        found = places.of(documents)
+    added_later = int(np.count_nonzero(places < 0))
+    documents = snapshot.documents.search(queries, count + min(added_later, count), passages)
+    found = places[documents.rows]
     distances = np.hstack([examples.distances, np.where(found >= 0, documents.distances, np.inf)])
     return NearestTexts(examples, documents, found, np.where(distances > equal, distances, np.inf))
 

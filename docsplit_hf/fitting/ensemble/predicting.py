@@ -109,7 +109,7 @@ def predict_with_experts(
             levels = _levels_by_label(experts, scored, novelty, limits)
         else:
             levels = guarantees.answered_levels(scored.probabilities, novelty, limits.error, limits.novelty, tree)
-        has_no_content = have_no_content(experts.view, inputs.texts)
+        has_no_content = have_no_content(experts.snapshot, inputs.texts)
         levels = np.where(has_no_content, NO_LEVEL, levels)
         rejection = Rejection(levels=levels, has_no_content=has_no_content)
     voters = VotersForDisplay(experts, scored)

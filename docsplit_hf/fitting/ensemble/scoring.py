@@ -13,7 +13,6 @@ from .expert import Features
 from .fit import Ensemble, Fit, check_state
 from .log_linear_pool import pool
 from .neighbor_expert import (
-    DocumentPlaces,
     NearestTexts,
     closeness_to_documents,
     closeness_to_examples,
@@ -27,34 +26,34 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from ...arrays.passages import Passages
-    from ...arrays.store import View
+    from ...arrays.snapshot import Snapshot
     from .tfidf import WordRows
 
 
 class PreparedExperts(NamedTuple):
-    """Ensemble prepared for one view of a store, to score many texts."""
+    """Ensemble prepared for one snapshot of a datastore, to score many texts."""
 
-    view: View
+    snapshot: Snapshot
     ensemble: Ensemble
-    places: DocumentPlaces
+    places: np.ndarray  # int64 (m,): of the documents in the corpus; -1 for those added after fit
     fitted: Fit | None = None  # None while it is fitted
 
     @classmethod
-    def of(cls, view: View, fitted: Fit) -> PreparedExperts:
+    def of(cls, snapshot: Snapshot, fitted: Fit) -> PreparedExperts:
         """Prepare a fit: examples vote by their present labels, documents by those propagated in ``fit``."""
-        places = places_of_documents(view, fitted.ensemble.ids, fitted.report.documents)
-        return cls(view, fitted.ensemble, places, fitted)
+        places = places_of_documents(snapshot, fitted.ensemble.ids)
+        return cls(snapshot, fitted.ensemble, places, fitted)
 
 
-def prepare_experts(view: View, before: PreparedExperts | None = None) -> PreparedExperts | None:
-    """Prepare the experts of a view, or reuse ``before`` if nothing changed; None if nothing was fitted."""
-    if view.fitted is None:
+def prepare_experts(snapshot: Snapshot, before: PreparedExperts | None = None) -> PreparedExperts | None:
+    """Prepare the experts of a snapshot, or reuse ``before`` if nothing changed; None if nothing was fitted."""
+    if snapshot.fitted is None:
         return None
-    if before is not None and before.view is view:
+    if before is not None and before.snapshot is snapshot:
         return before
-    check_state(view.fitted, view)
-    is_same_fit = before is not None and before.view.fitted is view.fitted
-    return PreparedExperts.of(view, before.fitted if is_same_fit else Fit.from_state(view.fitted))
+    check_state(snapshot.fitted, snapshot)
+    is_same_fit = before is not None and before.snapshot.fitted is snapshot.fitted
+    return PreparedExperts.of(snapshot, before.fitted if is_same_fit else Fit.from_state(snapshot.fitted))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +131,9 @@ def score_features(
     """Score N texts by their words, TF-IDF ``(N, V)``, and their style ``(N, S)``, as ``score_texts`` does."""
     ensemble = experts.ensemble
     if exclude_copies:  # rounded to the dtype of the keys, so that a text equals its stored key
-        embeddings = embeddings.astype(experts.view.dtype, copy=False)
+        embeddings = embeddings.astype(experts.snapshot.dtype, copy=False)
     vectors = ensemble.document_vectors.join(embeddings, words)
-    nearest = nearest_texts(experts.view, embeddings, passages, experts.places, exclude_copies, min_neighbors)
+    nearest = nearest_texts(experts.snapshot, embeddings, passages, experts.places, exclude_copies, min_neighbors)
     columns = ensemble.label_columns(nearest.examples.label_names)
     votes = nearest.weights(ensemble.temperature, ensemble.document_vote)
     proportions = _label_proportions(ensemble, nearest, votes, columns)
@@ -206,6 +205,6 @@ def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 def vectors_of_examples(experts: PreparedExperts) -> np.ndarray:
     """Vectors of the examples, ``(n, D + r)``."""
-    snapshot = experts.view.all()
+    snapshot = experts.snapshot
     ensemble = experts.ensemble
     return ensemble.document_vectors.join(snapshot.keys, ensemble.word_features(texts_in(snapshot.rows)))

@@ -225,15 +225,15 @@ def out_of_scope_fraction(problem: Problem, ensemble: Ensemble, scores: HeldOutS
         return 0.0
     weighted = _with_weights(ensemble, weights, compares_with_documents=False)
     places = places_of_documents(snapshot, ensemble.ids)
-    rows = np.argsort(places.of_all, kind="stable")  # in the order of the corpus, independent of input order
-    rows = rows[places.of_all[rows] >= 0]
+    rows = np.argsort(places, kind="stable")  # in the order of the corpus, independent of input order
+    rows = rows[places[rows] >= 0]
     sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLED_DOCUMENTS])
     rows = rows[sampled]
     scored = score_features(
         PreparedExperts(snapshot, weighted, places),
         documents.keys[rows],
-        None if corpus.words is None else corpus.words[places.of_all[rows]],
-        corpus.style[places.of_all[rows]],
+        None if corpus.words is None else corpus.words[places[rows]],
+        corpus.style[places[rows]],
         None,
         passages=take_passages(documents.passages, rows),
         exclude_copies=True,

@@ -7,8 +7,6 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.arrays.row_table import origins_of
-from docsplit_hf.connectors.milvus.rows import CollectionDescription, to_rows, to_snapshot
 from docsplit_hf.reading.files.places import Place
 from docsplit_hf.reading.origins import Origin
 from docsplit_hf.storage.manifest import DatastoreError
@@ -83,13 +81,3 @@ def test_places_that_no_reader_makes_are_refused(memory_map, tmp_path, monkeypat
     with_origins().save_pretrained(tmp_path)
     with pytest.raises(DatastoreError, match=r"rows-.*the places of 'in/a\.pdf' are no list"):
         KNNDatastore.from_pretrained(tmp_path, memory_map=memory_map)
-
-
-def test_rows_of_a_collection_keep_origins():
-    snapshot = with_origins().snapshot
-    description = CollectionDescription(3, ("x", "y"), False, None)
-    rows = to_rows(snapshot, "examples", 0)
-    assert origins_of(to_snapshot(rows, description).rows) == ORIGINS
-    assert to_snapshot(rows, description).first(3).texts == TEXTS
-    rows = to_rows(snapshot.documents, "documents", 0)
-    assert origins_of(to_snapshot(rows, description, labeled=False).rows) == ORIGINS

@@ -199,7 +199,7 @@ def test_held_out_examples_have_their_out_of_fold_probabilities():
     store.add(store.keys[:1] + 1, ["late"], texts=["late"])  # after fit
     later = prepare_experts(store.snapshot)
     for experts, labels in ((ready, 3), (later, 4)):
-        found = measure_examples(experts, known_words(experts.view))
+        found = measure_examples(experts, known_words(experts.snapshot))
         np.testing.assert_array_equal(found.probabilities[:, :3], ready.fitted.held_out.probabilities)
         assert found.probabilities.shape == (12, labels) and len(found.closeness) == len(found.unknown_words) == 12
         assert not len(found.novelty)

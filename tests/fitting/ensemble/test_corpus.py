@@ -220,7 +220,7 @@ def test_many_documents_are_sampled_reproducibly(monkeypatch, caplog):
     assert len(arrays["ids"]) == len(arrays["soft_labels"]) == 12 + 20
     assert store.fitted.settings["documents"] == 20
     assert np.array_equal(make_corpus(store.snapshot).ids, arrays["ids"])
-    assert (prepare_experts(store.view()).places.of_all >= 0).sum() == 20
+    assert (prepare_experts(store.snapshot).places >= 0).sum() == 20
     assert len(store.documents) == 60
 
 

@@ -177,7 +177,7 @@ def test_another_text_of_the_same_id_is_another_text(stores):
     store.add(keys[:1], ["predator"], texts=texts[:1], ids=["0"])
     store.add_documents(keys[1:2], texts[1:2], ids=["d0"])
     found = score(store)
-    assert prepare_experts(store.snapshot).places.of_all[-1] == -1
+    assert prepare_experts(store.snapshot).places[-1] == -1
     assert (
         found.nearest.examples.ids[0][0] == "0"
         and found.neighbor_label_proportions[0, 2] > found.neighbor_label_proportions[0, :2].max()

@@ -4,7 +4,6 @@ import pytest
 from docsplit_hf.fitting.ensemble.neighbor_expert import (
     LEAST_PROPORTION,
     VOTERS,
-    DocumentPlaces,
     Neighbors,
     nearest_texts,
     vote,
@@ -15,8 +14,8 @@ from .stores import features_of, make_queries, make_store
 
 def nearest_of_known(store, queries, known, **options):
     """The nearest of examples and documents, some of which were fitted: ``known``, bool ``(m,)``."""
-    places = DocumentPlaces.known(np.where(known, np.arange(len(known)), -1))
-    return nearest_texts(store.view(), queries, None, places, **options)
+    places = np.where(known, np.arange(len(known)), -1)
+    return nearest_texts(store.snapshot, queries, None, places, **options)
 
 
 def by_definition(query, keys, soft, temperature):
@@ -65,18 +64,6 @@ def test_a_text_its_copies_and_later_documents_have_no_vote():
         of_documents = weights[nearest.examples.rows.shape[1] :]
         assert not of_documents[np.isin(nearest.documents.rows[row], [5, 60 + row])].any()
         assert weights.sum() == pytest.approx(1)
-
-
-def test_thirty_fitted_documents_vote_if_more_came_later_than_a_server_tells():
-    """A server tells only how many documents there are, and some that were fitted may have been removed."""
-    store = make_store(documents=100)
-    queries = store.documents.keys[:5]
-    known = np.arange(100) % 2 == 0
-    exact = nearest_of_known(store, queries, known)
-    places = DocumentPlaces.known(np.where(known, np.arange(100), -1))
-    found = nearest_texts(store.view(), queries, None, places._replace(later=0))
-    np.testing.assert_array_equal(found.weights(1.0), exact.weights(1.0))
-    assert (np.isfinite(found.distances).sum(1) >= VOTERS).all()
 
 
 def test_copies_of_the_query_have_no_votes():

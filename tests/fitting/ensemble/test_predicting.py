@@ -26,7 +26,7 @@ def test_weights_and_labels_of_shown_neighbors_give_the_label_proportions(docume
     expected = score_texts(ready, keys, texts, None).neighbor_label_proportions
     propagated = {}
     if documents:
-        soft_labels = ready.ensemble.learned.soft_labels[ready.places.of_all]
+        soft_labels = ready.ensemble.learned.soft_labels[ready.places]
         propagated = dict(zip(store.documents.ids, soft_labels, strict=True))
     for row in range(9):
         neighbors = make_answer(prediction, row, None, shown, best_only=True)["neighbors"]

@@ -1,1 +1,0 @@
-"""A datastore on a Milvus server, by its address."""

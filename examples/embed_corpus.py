@@ -35,7 +35,7 @@ def main() -> None:
         logging_dir=os.path.join(given.shards, "logs"),
         skip_completed=False,  # datatrove still counts a task as completed after its shard was deleted
     ).run()
-    documents = sum(shard.rows for shard in read_shards(given.shards).shards)
+    documents = sum(read_shards(given.shards).files.values())
     print(f"{documents:,} documents in {given.tasks} of {given.tasks} shards: {given.shards}")
 
 

@@ -39,7 +39,7 @@ from docsplit_hf.reading.files.failures import FailedFile
 from docsplit_hf.storage.atomic_replacement import SAVED, STAGING, replaced_at_once, valid_folder
 from docsplit_hf.storage.inside_folder import refuse_links, write_file
 from docsplit_hf.storage.manifest import render_manifest
-from docsplit_hf.storage.shards import ShardWriter
+from docsplit_hf.storage.shards import shard_table, writing_shard
 from docsplit_hf.training.resuming import check_output_dir
 from experiments.evaluation.results import ResultStore
 from experiments.report.figures import save as save_figure
@@ -542,11 +542,11 @@ def test_a_shard_takes_the_place_of_links(tmp_path):
     make_victim(tmp_path)
     folder = tmp_path / "shards"
     folder.mkdir()
-    for name in ("00000.parquet", "00000.safetensors", "00000.json", ".00000-old"):
+    for name in ("00000.parquet", ".00000-old"):
         link(folder, name, tmp_path / "victim" / ("" if name.startswith(".") else "precious.txt"))
     before = seen(tmp_path)
-    with ShardWriter(folder, 0, 2, "float32") as writer:
-        writer.add(["a"], ["text"], ["label"], np.zeros((1, 2)))
+    with writing_shard(folder, 0, {"dtype": "float32"}) as writer:
+        writer.write_table(shard_table(["a"], ["text"], ["label"], np.zeros((1, 2), np.float32)))
     assert seen(tmp_path) == before
 
 

@@ -28,7 +28,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
-from docsplit_hf.storage.shards import ShardWriter, begin_corpus
+from docsplit_hf.storage.shards import shard_table, writing_shard
 from docsplit_hf.training.markdown import table
 
 EXAMPLES = 1_100
@@ -121,21 +121,13 @@ def sharded(local: KNNDatastore, place: Path, **options: Any) -> KNNDatastore:
     folder = place / "shards"
     names = local.label_names
     if not folder.exists():
-        folder.mkdir()
-        corpus = {
-            "tasks": 2,
-            "dimension": local.dimension,
-            "dtype": local.dtype,
-            "encoder": {},
-            "probe": None,
-            "label_names": list(names),
-        }
-        begin_corpus(folder, corpus)
+        settings = {"tasks": 2, "dimension": local.dimension, "dtype": local.dtype, "encoder": {}, "probe": None}
         for task, rows in enumerate(np.array_split(np.arange(len(local)), 2)):
-            with ShardWriter(folder, task, local.dimension, local.dtype) as shard:
+            with writing_shard(folder, task, settings) as shard:
                 ids = [local.ids[row] for row in rows]
                 texts = [local.texts[row] for row in rows]
-                shard.add(ids, texts, [names[label] for label in local.labels[rows]], local.keys[rows])
+                own_labels = [names[label] for label in local.labels[rows]]
+                shard.write_table(shard_table(ids, texts, own_labels, local.keys[rows]))
     datastore = KNNDatastore.from_shards(folder, **options)
     documents = local.documents
     datastore.add_documents(documents.keys, documents.texts, ids=documents.ids)

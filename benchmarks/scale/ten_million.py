@@ -3,7 +3,7 @@
     python -m benchmarks.scale.ten_million --folder output/ten_million
     python -m benchmarks.scale.ten_million --folder output/ten_million --rows 100000 1000000
 
-10,000,000 rows need 9 GB of disk, and half an hour on one thread. The keys are synthetic, float16, in a folder of
+10,000,000 rows need 17 GB of disk, and half an hour on one thread. The keys are synthetic, float16, in a folder of
 shards: 200 topics, 100 subtopics of each, and documents around these. All three levels are normal with a power-law
 spectrum, like the principal components of text embeddings (the j-th standard deviation is j^-0.5, in 128 dimensions,
 which a random rotation maps into the full space), times 1, 0.7 and 0.7, so that topics overlap; with a little noise in
@@ -26,7 +26,6 @@ Each figure comes from a fresh process; shards, index and cached rows are below 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import mmap
@@ -42,6 +41,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.scale.ten_million_report import plot, table
+from docsplit_hf.storage.shards import shard_file, shard_table, writing_shard
 
 K = 64
 DIMENSION = 384
@@ -105,46 +105,23 @@ def run(phase: str, folder: Path, rows: int, options: dict[str, Any]) -> dict[st
 
 
 def make(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
-    """Write the shards, unless they exist; the manifest of a shard is written last."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-    from safetensors.numpy import save_file
-
+    """Write the shards, unless they exist."""
     start = time.perf_counter()
     shards = folder / "shards"
     shards.mkdir(parents=True, exist_ok=True)
     source = Source()
     tasks = range(math.ceil(rows / SHARD))
+    settings = {"tasks": len(tasks), "dimension": DIMENSION, "dtype": "float16", "encoder": {}, "probe": None}
     for task in tasks:
-        if (shards / f"{task:05d}.json").exists():
+        if shard_file(shards, task).exists():
             continue
         first = task * SHARD
         size = min(SHARD, rows - first)
         keys, topics = source.embeddings(task, size)
-        table = {
-            "id": [str(row) for row in range(first, first + size)],
-            "text": [f"The text of document {row}." for row in range(first, first + size)],
-            "label": [f"topic {topic}" for topic in topics.tolist()],
-            "passages": pa.array(np.ones(size, np.int32)),
-        }
-        rows_file = shards / f"{task:05d}.parquet"
-        keys_file = shards / f"{task:05d}.safetensors"
-        pq.write_table(pa.table(table), rows_file, compression="zstd")
-        save_file({"keys": keys}, keys_file)
-        sha256 = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (rows_file, keys_file)}
-        manifest = {"rows": size, "passages": size, "sha256": sha256}
-        (shards / f"{task:05d}.json").write_text(json.dumps(manifest))
-    corpus = {
-        "format": "docsplit_hf shards",
-        "version": 1,
-        "tasks": len(tasks),
-        "dimension": DIMENSION,
-        "dtype": "float16",
-        "encoder": {},
-        "probe": None,
-        "label_names": [f"topic {i}" for i in range(TOPICS)],
-    }
-    (shards / "corpus.json").write_text(json.dumps(corpus))
+        ids = [str(row) for row in range(first, first + size)]
+        texts = [f"The text of document {row}." for row in range(first, first + size)]
+        with writing_shard(shards, task, settings) as shard:
+            shard.write_table(shard_table(ids, texts, [f"topic {topic}" for topic in topics.tolist()], keys))
     np.save(folder / "queries.npy", source.embeddings(1_000_000, CHOOSING + MEASURED + TIMED)[0].astype(np.float32))
     return {"make_s": time.perf_counter() - start, "keys_bytes": sum(f.stat().st_size for f in shards.iterdir())}
 
@@ -183,7 +160,7 @@ def check(folder: Path, rows: int, **options: Any) -> dict[str, Any]:
     """The first opening without the index, which reads and checks all files, and writes ids and texts to a cache."""
     from docsplit_hf import KNNDatastore
 
-    watched = watch(lambda: KNNDatastore.from_shards(folder / "shards", verify=True), "check")
+    watched = watch(lambda: KNNDatastore.from_shards(folder / "shards"), "check")
     return watched | {"cached_rows_bytes": size_of(folder / "home", "*.arrow")}
 
 
@@ -289,10 +266,10 @@ def cold(folder: Path, rows: int, index: str, nprobe: int, rerank: int, **option
     datastore = KNNDatastore.from_shards(folder / "shards", index, nprobe, rerank)
     queries = load_queries(folder)[-COLD - 1 :]
     datastore.search(queries[:1], K)
-    for file in datastore.keys.files:
-        file.array.base.madvise(mmap.MADV_DONTNEED)
-        with open(file.path, "rb") as opened:
-            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    file = datastore.keys.file
+    file.array.base.madvise(mmap.MADV_DONTNEED)
+    with open(file.path, "rb") as opened:
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     seconds, _ = time_queries(datastore, queries[1:])
     return {"cold_p50_ms": median_ms(seconds)}
 

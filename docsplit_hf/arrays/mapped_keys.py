@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,34 +44,30 @@ class KeyFile:
 class MappedKeys:
     """Keys ``(N, D)``, float32 or float16, with the parts of an array's interface that search and indexing use.
 
-    ``sha256``: of the contents of all files. ``kept``: int64, the rows of the files that are not removed; None for all.
-    ``added``: rows in memory, which follow those of the files.
+    ``sha256``: of the content of the file. ``kept``: int64, the rows of the file that are not removed; None for all.
+    ``added``: rows in memory, which follow those of the file.
     """
 
     ndim = 2
 
     def __init__(
-        self, files: Sequence[KeyFile], sha256: str, kept: np.ndarray | None = None, added: np.ndarray | None = None
+        self, file: KeyFile, sha256: str, kept: np.ndarray | None = None, added: np.ndarray | None = None
     ) -> None:
-        self.files = tuple(files)
+        self.file = file
         self.kept = kept
-        first = self.files[0].array
-        self.added = first[:0].copy() if added is None else added
-        self._arrays = [*(file.array for file in self.files), self.added]
-        self._ends = np.cumsum([len(array) for array in self._arrays])
-        self._in_files = int(self._ends[-1]) - len(self.added)
-        self.mapped = self._in_files if kept is None else len(kept)
-        self.dtype = first.dtype
-        self.shape = (self.mapped + len(self.added), first.shape[1])
-        # Name of the cached index; None if the keys differ from those of the files.
+        self.added = file.array[:0].copy() if added is None else added
+        self.mapped = len(file.array) if kept is None else len(kept)
+        self.dtype = file.array.dtype
+        self.shape = (self.mapped + len(self.added), file.array.shape[1])
+        # Name of the cached index; None if the keys differ from those of the file.
         self.sha256 = sha256 if kept is None and len(self.added) == 0 else None
-        self._files_sha256 = sha256
+        self._file_sha256 = sha256
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __reduce__(self) -> Any:
-        return MappedKeys, (self.files, self._files_sha256, self.kept, self.added)
+        return MappedKeys, (self.file, self._file_sha256, self.kept, self.added)
 
     def __iter__(self) -> Iterator[np.ndarray]:
         for first in range(0, len(self), WRITTEN_ROWS):
@@ -87,35 +84,40 @@ class MappedKeys:
         rows = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows)
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)
-        places = self._places(rows.ravel())
-        order = np.argsort(places, kind="stable")  # reads each file from its beginning to its end
-        ordered = places[order]
-        starts = np.concatenate([[0], np.searchsorted(ordered, self._ends)])
-        taken = np.empty((len(places), self.shape[1]), self.dtype)
-        for array, end, first, last in zip(self._arrays, self._ends, starts[:-1], starts[1:], strict=True):
-            taken[order[first:last]] = array[ordered[first:last] - (end - len(array))]
+        wanted = rows.ravel()
+        wanted = np.where(wanted < 0, wanted + len(self), wanted)
+        order = np.argsort(wanted, kind="stable")  # reads the file from its beginning to its end
+        in_file, in_memory = np.split(order, [np.count_nonzero(wanted < self.mapped)])
+        places = wanted[in_file] if self.kept is None else self.kept[wanted[in_file]]
+        taken = np.empty((len(wanted), self.shape[1]), self.dtype)
+        taken[in_file] = self.file.array[places]
+        taken[in_memory] = self.added[wanted[in_memory] - self.mapped]
         return taken.reshape(*rows.shape, self.shape[1])
 
     def keep(self, kept: np.ndarray) -> MappedKeys:
-        """Select rows, bool ``(N,)``, without copying those in files."""
+        """Select rows, bool ``(N,)``, without copying those in the file."""
         added = self.added[kept[self.mapped :]]
         added.flags.writeable = False
         rows = np.flatnonzero(kept[: self.mapped])
-        return MappedKeys(self.files, self._files_sha256, rows if self.kept is None else self.kept[rows], added)
+        return MappedKeys(self.file, self._file_sha256, rows if self.kept is None else self.kept[rows], added)
 
     def with_added(self, added: np.ndarray) -> MappedKeys:
         """Replace the rows in memory."""
-        return MappedKeys(self.files, self._files_sha256, self.kept, added)
+        return MappedKeys(self.file, self._file_sha256, self.kept, added)
 
-    def _places(self, rows: np.ndarray) -> np.ndarray:
-        """The places of rows in the files and the memory, one after another."""
-        rows = np.where(rows < 0, rows + len(self), rows)
-        if self.kept is None:
-            return rows
-        places = rows + (self._in_files - self.mapped)  # of added rows
-        is_in_file = rows < self.mapped
-        places[is_in_file] = self.kept[rows[is_in_file]]
-        return places
+
+def tensor_header(matrices: Mapping[str, tuple[np.dtype, tuple[int, ...]]]) -> bytes:
+    """The beginning of a safetensors file, before matrices of these dtypes and shapes, one after another."""
+    header = {}
+    start = 0
+    for name, (dtype, shape) in matrices.items():
+        end = start + dtype.itemsize * math.prod(shape)
+        kind = next(kind for kind, known in _DTYPES.items() if known == dtype)
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [start, end]}
+        start = end
+    encoded = json.dumps(header, separators=(",", ":")).encode()
+    encoded += b" " * (-len(encoded) % 8)  # aligns the data
+    return struct.pack("<Q", len(encoded)) + encoded
 
 
 def write_tensors(arrays: dict[str, np.ndarray | MappedKeys], path: Path) -> None:
@@ -124,18 +126,9 @@ def write_tensors(arrays: dict[str, np.ndarray | MappedKeys], path: Path) -> Non
 
     if not any(isinstance(array, MappedKeys) for array in arrays.values()):
         return save_file(arrays, path)
-    header = {}
-    start = 0
     arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0])))  # the order of save_file
-    for name, array in arrays.items():
-        size = array.dtype.itemsize * len(array) * array.shape[1]
-        dtype = next(name for name, dtype in _DTYPES.items() if dtype == array.dtype)
-        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [start, start + size]}
-        start += size
-    encoded = json.dumps(header, separators=(",", ":")).encode()
-    encoded += b" " * (-len(encoded) % 8)  # aligns the data
     with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(encoded)) + encoded)
+        file.write(tensor_header({name: (array.dtype, array.shape) for name, array in arrays.items()}))
         for array in arrays.values():
             for first in range(0, len(array), WRITTEN_ROWS):
                 file.write(np.ascontiguousarray(array[first : first + WRITTEN_ROWS]))

@@ -183,32 +183,29 @@ class KNNDatastore:
         index: str = EXACT,
         nprobe: int | None = None,
         rerank: int | None = None,
-        verify: bool = False,
     ) -> Self:
         """Open a folder of shards; keys, texts and ids stay on the disk, so there may be more rows than fit in memory.
 
-        The first opening reads and checks all files, copies ids, texts and labels to the cache of this machine in a
-        format that is read row by row, and builds the index there; an interrupted build continues. Later openings take
-        seconds. Added rows are kept in memory and searched exactly until ``reindex`` merges them into the index;
-        ``save_pretrained`` saves them.
+        The first opening reads and checks all files, copies them to the cache of this machine in formats that are read
+        row by row, and builds the index there; an interrupted build continues. Later openings take seconds, and read
+        the shards again only if one of them has changed. Added rows are kept in memory and searched exactly until
+        ``reindex`` merges them into the index; ``save_pretrained`` saves them.
 
         Args:
-            folder: Folder written by ``EmbedDocuments``: ``corpus.json``, and shards of keys,
-                ids, texts and labels. It is not changed. Either all documents have a label, or none has.
+            folder: Folder written by ``EmbedDocuments``: shards of keys, ids, texts and labels. It is not changed.
+                Either all documents have a label, or none has.
             index, nprobe, rerank: As for the class. With ``"Flat"``, each search reads all keys.
-            verify: Whether to check all files again. Otherwise later openings compare sizes only, and miss a file that
-                was damaged since.
 
         Returns:
             The datastore.
 
         Raises:
-            FileNotFoundError: If the folder has no ``corpus.json``.
-            ValueError: If a shard is incomplete or damaged, or does not match the others.
+            FileNotFoundError: If the folder has no shard.
+            ValueError: If a shard is missing or damaged, or does not match the others.
         """
         from .from_shards import open_shards
 
-        return cls.from_snapshot(open_shards(folder, IndexOptions(index, nprobe, rerank), verify))
+        return cls.from_snapshot(open_shards(folder, IndexOptions(index, nprobe, rerank)))
 
     def for_labels(self, multi_label: bool) -> Self:
         """Return self, or, if empty, an equivalent datastore whose rows have one or several labels.

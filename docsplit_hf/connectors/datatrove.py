@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,7 +21,7 @@ from ..extras import check_extra
 from ..reading.characters import replace_lone_surrogates
 from ..reading.file_formats import lines_between
 from ..reading.text_warnings import sum_up_warnings, unlogged
-from ..storage.shards import DTYPES, ShardWriter, begin_corpus, is_finished
+from ..storage.shards import DTYPES, check_settings, shard_file, shard_table, writing_shard
 from ..training.base_trainer import temporarily
 from ..training.markdown import public_name
 
@@ -30,6 +30,9 @@ check_extra("datatrove", "docsplit_hf.connectors.datatrove")
 from datatrove.data import Document  # noqa: E402
 from datatrove.pipeline.base import PipelineStep  # noqa: E402
 from datatrove.pipeline.readers.base import BaseReader  # noqa: E402
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 logger = logging.getLogger(__name__)
 
@@ -136,8 +139,8 @@ class EmbedDocuments(PipelineStep):
         self.label_key = label_key
         self.source = source
 
-    def begin(self, tasks: int) -> DocumentEncoder:
-        """Write the settings of all shards, or check them, and return the encoder."""
+    def begin(self, tasks: int) -> tuple[DocumentEncoder, dict[str, Any]]:
+        """Return the encoder, and the settings of all shards; refuse them if those of a shard there differ."""
         encoder, fingerprint = _load(self.model, self.max_length, self.precision, self.calibration_texts)
         described = {
             "name": public_name(encoder.model.config.name_or_path),
@@ -153,7 +156,7 @@ class EmbedDocuments(PipelineStep):
         with temporarily(encoder, "max_length", longest), unlogged():
             # The same probe as TextEmbedder.probe of a classifier with this encoder.
             probe = make_probe(encoder.model, lambda texts: encoder.encode(texts, show_progress=False, bf16=False))
-        shared = {
+        settings = {
             "tasks": tasks,
             "dimension": encoder.dimension,
             "dtype": self.dtype,
@@ -161,11 +164,10 @@ class EmbedDocuments(PipelineStep):
             "source": self.source,
             "label_key": self.label_key,
             "keep_texts": self.keep_texts,
-            "label_names": None,
             "probe": probe.tolist(),
         }
-        begin_corpus(Path(self.folder), shared)
-        return encoder
+        check_settings(Path(self.folder), settings)
+        return encoder, settings
 
     def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """Embed the documents of a task, and pass them on."""
@@ -175,19 +177,18 @@ class EmbedDocuments(PipelineStep):
             # Another number of threads may change the last bits of an embedding.
             torch.set_num_threads(1)
             stack.callback(torch.set_num_threads, threads)
-            encoder = self.begin(world_size)
-            if is_finished(folder, rank):
+            encoder, settings = self.begin(world_size)
+            if shard_file(folder, rank).is_file():
                 logger.info("The shard of task %d is finished already.", rank)
                 return
-            writer = ShardWriter(folder, rank, encoder.dimension, self.dtype)
-            with writer as shard, sum_up_warnings():
+            with writing_shard(folder, rank, settings) as shard, sum_up_warnings():
                 for documents in iter(lambda: list(islice(data, EMBEDDING_BATCH)), []):
                     with self.track_time("batch"):
-                        self._embed(encoder, documents, shard)
+                        shard.write_table(self._embed(encoder, documents))
                     yield from documents
 
-    def _embed(self, encoder: DocumentEncoder, documents: list[Document], shard: ShardWriter) -> None:
-        """Embed a batch of documents into the shard, without those of white space only."""
+    def _embed(self, encoder: DocumentEncoder, documents: list[Document]) -> pa.Table:
+        """Embed a batch of documents, without those of white space only."""
         used = [document for document in documents if document.text.strip()]
         self.stat_update("embedded", value=len(used), unit="batch")
         self.stat_update("left out, white space only", value=len(documents) - len(used), unit="batch")
@@ -195,7 +196,7 @@ class EmbedDocuments(PipelineStep):
         texts = [replace_lone_surrogates(document.text) for document in used]
         keys = encoder.encode(texts, show_progress=False, long_documents=self.long_documents)
         labels = [self._label(document) for document in used]
-        shard.add(ids, texts if self.keep_texts else [None] * len(used), labels, keys)
+        return shard_table(ids, texts if self.keep_texts else [None] * len(used), labels, keys.astype(self.dtype))
 
     def _label(self, document: Document) -> str | None:
         """The label in a document's metadata; None without ``label_key``."""

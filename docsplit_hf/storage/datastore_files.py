@@ -287,7 +287,7 @@ def _map_examples(
         return pa.schema(columns), batches()
 
     table = mapped_rows(rows_sha256(manifest), read)
-    return MappedKeys([file], manifest["files"]["keys"]["sha256"]), probe, table
+    return MappedKeys(file, manifest["files"]["keys"]["sha256"]), probe, table
 
 
 def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: Manifest) -> Snapshot:

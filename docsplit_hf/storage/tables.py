@@ -51,11 +51,11 @@ def read_table(path: Path, columns: dict[str, pa.DataType], rows: int | None = N
 
 
 def read_batches(
-    path: Path, columns: dict[str, pa.DataType], rows: int | None = None, others: bool = False
+    path: Path, columns: dict[str, pa.DataType], rows: int | None = None, only: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Read columns of a file of ``rows`` rows in batches; ``OPTIONAL_COLUMNS`` may be missing.
+    """Read a file with these columns and ``rows`` rows in batches; ``OPTIONAL_COLUMNS`` may be missing, others not.
 
-    ``others``: accept further columns, which are not read.
+    ``only``: the single column to read.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -66,19 +66,16 @@ def read_batches(
             raise DatastoreError(f"{path} has {metadata.num_rows} rows instead of the {rows} in {MANIFEST}. {REMEDY}")
         schema = metadata.schema.to_arrow_schema().remove_metadata()
         wanted = {name: kind for name, kind in columns.items() if name in schema.names or name not in OPTIONAL_COLUMNS}
-        found = []
-        for field in schema:
-            if others and field.name not in wanted:
-                continue
-            is_text = others and field.type == pa.large_string()  # which some writers use
-            found.append((field.name, pa.string() if is_text else field.type))
-        if len(found) != len(wanted) or dict(found) != wanted:
+        found = dict(zip(schema.names, schema.types, strict=True))
+        if len(schema) != len(wanted) or found != wanted:
             raise DatastoreError(f"{path} has other columns than a datastore: {schema.to_string()}. {REMEDY}")
         _check_unpacked(path, _encoded_bytes(metadata))
+        if only is not None:
+            columns = wanted = {only: columns[only]}
         unpacked = 0
         texts = [name for name, kind in wanted.items() if kind == pa.string()]
         # A repeated text is read once.
-        with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
+        with pq.ParquetFile(path, read_dictionary=texts, page_checksum_verification=True) as file:
             for batch in file.iter_batches(ROWS_PER_CHUNK, columns=list(wanted)):
                 table = pa.Table.from_batches([batch]).select(list(wanted))
                 unpacked += _text_bytes(table)

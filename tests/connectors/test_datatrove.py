@@ -5,9 +5,8 @@ import json
 import sys
 
 import numpy as np
-import pyarrow.parquet
+import pyarrow.parquet as pq
 import pytest
-from safetensors.numpy import load_file
 from transformers import AutoTokenizer
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, default_checkpoint
@@ -17,6 +16,7 @@ from datatrove.data import Document  # noqa: E402
 
 from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader  # noqa: E402
 from docsplit_hf.encoding.embedders import make_embedder  # noqa: E402
+from docsplit_hf.storage.shards import SETTINGS  # noqa: E402
 
 IDS = [*"01234567", "8\ud800"]
 TEXTS = [f"The report {i} is long. " * (i + 1) for i in range(7)] + [" \n", "One\ud800 sentence."]
@@ -33,14 +33,13 @@ def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
         assert list(embed.run(iter(documents[task::2]), task, 2)) == documents[task::2]
     encoder = DocumentEncoder.from_pretrained(device="cpu", max_length=64)
     for task, numbers in enumerate(([0, 2, 4, 6, 8], [1, 3, 5])):  # one is of white space
-        rows = pyarrow.parquet.read_table(tmp_path / f"0000{task}.parquet").to_pydict()
+        rows = pq.read_table(tmp_path / f"0000{task}.parquet").to_pydict()
         assert rows["id"] == [IDS[i].replace("\ud800", "\ufffd") for i in numbers] and set(rows["label"]) == {
             "ab"[task]
         }
         assert rows["text"] == [TEXTS[i].replace("\ud800", "\ufffd") for i in numbers]
-        keys = load_file(tmp_path / f"0000{task}.safetensors")["keys"]
-        np.testing.assert_allclose(keys, encoder.encode(rows["text"], show_progress=False), atol=1e-6)
-    shared = json.loads((tmp_path / "corpus.json").read_text())
+        np.testing.assert_allclose(rows["embedding"], encoder.encode(rows["text"], show_progress=False), atol=1e-6)
+    shared = json.loads(pq.read_metadata(tmp_path / "00000.parquet").metadata[SETTINGS])
     assert shared["encoder"]["name"] == "docsplit-small-en"
     model = KNNClassifier.from_encoder(default_checkpoint(), num_labels=0, decouple=False, normalize=True)
     tokenizer = AutoTokenizer.from_pretrained(default_checkpoint())
@@ -54,7 +53,7 @@ def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
     unlabeled = EmbedDocuments(tmp_path / "other", label_key="missing")
     with pytest.raises(ValueError, match="The document 0 has no 'missing'"):
         list(unlabeled.run(iter(documents), 0, 1))
-    assert [file.name for file in (tmp_path / "other").iterdir()] == ["corpus.json"]
+    assert not list((tmp_path / "other").iterdir())
     several = EmbedDocuments(tmp_path / "several", label_key="kinds")
     with pytest.raises(ValueError, match=r"is \['a', 'b'\]: give it one label"):
         list(several.run(iter([Document("A text.", "0", metadata={"kinds": ["a", "b"]})]), 0, 1))

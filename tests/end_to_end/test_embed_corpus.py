@@ -36,19 +36,19 @@ def test_a_killed_corpus_continues_to_the_same_bytes(start):
     alone, whole, log = start("whole")
     process, folder, killed_log = start("killed")
     deadline = time.monotonic() + 100
-    while not (list(folder.glob(".00001-*")) or (folder / "00001.json").exists()) and time.monotonic() < deadline:
+    while not (list(folder.glob(".00001-*")) or (folder / "00001.parquet").exists()) and time.monotonic() < deadline:
         assert process.is_alive(), killed_log.read_text()
         time.sleep(0.002)
     for one in (*psutil.Process(process.pid).children(recursive=True), process):  # datatrove has a process beside it
         one.kill()
     process.join()
     there = shards(folder)
-    assert {"corpus.json", "00000.json"} <= set(there) and "00002.json" not in there
-    finished_at = (folder / "00000.json").stat().st_mtime_ns
+    assert "00000.parquet" in there and "00002.parquet" not in there
+    finished_at = (folder / "00000.parquet").stat().st_mtime_ns
     again, _, _ = start("killed")
     printed = finish_script(again, killed_log)
     assert "300 documents in 3 of 3 shards" in printed
     finish_script(alone, log)
-    assert shards(folder) == shards(whole) and len(shards(whole)) == 10
-    assert (folder / "00000.json").stat().st_mtime_ns == finished_at
+    assert shards(folder) == shards(whole) and len(shards(whole)) == 3
+    assert (folder / "00000.parquet").stat().st_mtime_ns == finished_at
     assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["logs"]

@@ -35,15 +35,15 @@ class Embedding:
 
     def begun(self) -> set[int]:
         """The tasks that are embedding, or were killed while they did."""
-        return {int(folder.name[1:6]) for folder in self.folder.glob(".0*")}
+        return {int(file.name[1:6]) for file in self.folder.glob(".0*")}
 
     def finished(self) -> set[int]:
         """The tasks that the executor has recorded as completed."""
         return {int(file.name) for file in Path(self.logging_dir, "completions").glob("0*")}
 
     def files(self) -> dict[str, str]:
-        """The checksum of each file, without the hidden folders of tasks that were killed."""
-        files = sorted(file for file in self.folder.iterdir() if file.is_file())
+        """The checksum of each file, without the hidden ones of tasks that were killed."""
+        files = sorted(self.folder.glob("*.parquet"))
         return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
 
 

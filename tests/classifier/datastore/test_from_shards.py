@@ -1,21 +1,20 @@
 """A datastore on the disk answers as one in memory, and damaged files are named."""
 
 import copy
-import json
 import pickle
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from safetensors.numpy import save_file
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.storage.manifest import DatastoreError
-from docsplit_hf.storage.shards import ShardsError
+from docsplit_hf.storage.shards import shard_file
 from docsplit_hf.storage.tables import row_folder
 
 from .datastores import NAMES, answers, everything, make_queries
-from .shards import seal, write_shards
+from .shards import rewrite, write_shards
 
 IVF = {"index": "IVF16,PQ4x4", "nprobe": 4, "rerank": 8}
 ROWS = 2000
@@ -87,7 +86,7 @@ def test_several_labels_and_documents_are_mapped_too(tmp_path):
 
 
 def test_shards_without_labels(tmp_path, keys):
-    found = KNNDatastore.from_shards(write_shards(tmp_path, keys, names=None))
+    found = KNNDatastore.from_shards(write_shards(tmp_path, keys))
     assert found.label_names == () and found.labels.shape == (ROWS, 0)
     assert found.search(keys[:1], 1).example(0, 0)["text"] == "Text 0"
 
@@ -113,18 +112,23 @@ def test_added_rows_are_found_and_merged_into_the_same_index(tmp_path, keys, lab
     assert datastore.snapshot.index.ntotal == len(datastore) == 1102
 
 
-def test_opening_again_does_not_read_keys_and_texts_without_verify(tmp_path, keys, labels):
+def test_a_changed_shard_is_read_again_and_checked(tmp_path, keys, labels):
     folder = write_shards(tmp_path, keys, labels=labels)
+    first = KNNDatastore.from_shards(folder, **IVF)
+    cached = row_folder() / f"{first.snapshot.keys.sha256}.arrow"
+    written_at = cached.stat().st_mtime_ns
     KNNDatastore.from_shards(folder, **IVF)
-    path = folder / "00001.safetensors"
+    assert cached.stat().st_mtime_ns == written_at and len(list(row_folder().glob("*.arrow"))) == 1
+    cached.with_suffix(".safetensors").unlink()
+    assert answers(KNNDatastore.from_shards(folder, **IVF)) == answers(first)
+    path = shard_file(folder, 1)
     content = bytearray(path.read_bytes())
-    content[-1] ^= 1
+    content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    KNNDatastore.from_shards(folder, **IVF)
-    with pytest.raises(ShardsError, match=r"00001.safetensors is damaged: it does not match its checksum"):
-        KNNDatastore.from_shards(folder, verify=True)
+    with pytest.raises(DatastoreError, match=r"00001.parquet is not a Parquet file: .*verif"):
+        KNNDatastore.from_shards(folder)
     path.write_bytes(content[:-1])
-    with pytest.raises(ShardsError, match="has no matrix"):
+    with pytest.raises(DatastoreError, match=r"00001.parquet is damaged.*Delete it, and run the task again"):
         KNNDatastore.from_shards(folder)
     assert len(list(row_folder().glob("*.arrow"))) == 1 and not list(row_folder().glob("*.tmp"))
 
@@ -140,54 +144,44 @@ def test_a_saved_datastore_is_checked_at_its_first_mapping(tmp_path, keys, label
     assert not list(row_folder().glob("*.arrow"))
 
 
-def change(path, **changes):
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+def set_column(name, values):
+    def change(table):
+        column = pa.array(values(table), table.schema.field(name).type)
+        return table.set_column(table.schema.get_field_index(name), name, column)
+
+    return lambda folder: rewrite(folder, 0, change)
 
 
-def hostile_rows(folder):
-    seal(folder, 1, 3, passages=3)
+def embeddings(values):
+    return set_column("embedding", lambda table: [values, *table["embedding"].to_pylist()[1:]])
 
 
-def other_dtype(folder):
-    save_file({"keys": np.zeros((667, 8), np.float32)}, folder / "00000.safetensors")
-    seal(folder, 0, 666)
+def forge(**settings):
+    return lambda folder: rewrite(folder, 0, **settings)
 
 
-def not_finite(folder):
-    save_file({"keys": np.full((666, 8), np.nan, np.float16)}, folder / "00000.safetensors")
-    seal(folder, 0, 666)
-
-
-def outside(folder):
-    sha256 = {"../secret.parquet": "0" * 64, "00000.safetensors": "0" * 64}
-    change(folder / "00000.json", sha256=sha256)
-
-
-def huge_header(folder):
-    (folder / "00000.safetensors").write_bytes(b"\xff" * 100)
-
-
-def false_offsets(folder):
-    path = folder / "00000.safetensors"
-    path.write_bytes(path.read_bytes().replace(b"[666,8]", b"[999,8]"))
+def empty(task):
+    return lambda folder: shard_file(folder, task).write_bytes(b"")
 
 
 DAMAGES = {
-    "it has no matrix 'keys' of float32 or float16": huge_header,
-    "has no matrix 'keys'": false_offsets,
-    r"holds keys float16 \(1334, 8\), expected \('float16', \(3, 8\)\)": hostile_rows,
-    r"holds keys float32": other_dtype,
-    "row 0 holds NaN": not_finite,
-    r"files are \['../secret.parquet', '00000.safetensors'\]": outside,
-    "1 of 2 shards are not finished, the first is 00001": lambda folder: (folder / "00001.json").unlink(),
-    "00000.safetensors is missing": lambda folder: (folder / "00000.safetensors").unlink(),
-    "dtype is 'int8'": lambda folder: change(folder / "corpus.json", dtype="int8"),
-    "tasks is '2', not int": lambda folder: change(folder / "corpus.json", tasks="2"),
-    "version 9: upgrade": lambda folder: change(folder / "corpus.json", version=9),
-    "the probe has shape": lambda folder: change(folder / "corpus.json", probe=[[1.0]]),
-    "the label 'mineral' is not one of the 1": lambda folder: change(folder / "corpus.json", label_names=["fruit"]),
-    "00000.json is damaged, it is not JSON": lambda folder: (folder / "00000.json").write_text("{"),
-    "There is no corpus.json": lambda folder: (folder / "corpus.json").unlink(),
+    "row 0 holds NaN": embeddings([float("nan")] * 8),
+    "an embedding has not 8 numbers": embeddings([0.0] * 7),
+    "an embedding has not 8 numbers. Delete": embeddings(None),
+    "an embedding has not 8 numbers. Delete it": embeddings([None] * 8),
+    "has other columns than a datastore": lambda folder: rewrite(folder, 0, lambda table: table.drop_columns("id")),
+    "1 of 2 shards are not finished, the first is 00001": lambda folder: shard_file(folder, 1).unlink(),
+    "1 of 2 shards are not finished, the first is 00000": lambda folder: shard_file(folder, 0).unlink(),
+    "00000.parquet is damaged": empty(0),
+    "00001.parquet is damaged": empty(1),
+    "There is no shard in": lambda folder: [shard_file(folder, task).unlink() for task in (0, 1)],
+    "00000.parquet is no shard of this version": forge(version=1),
+    "tasks is '2'": forge(tasks="2"),
+    "dtype is 'int8'": forge(dtype="int8"),
+    "dimension is 0": forge(dimension=0),
+    "the probe has shape": forge(probe=[[1.0]]),
+    "the probe is not a matrix": forge(probe=["a"]),
+    "encoder name is 'b' there and 'made up' now": forge(encoder={"name": "b"}),
 }
 
 
@@ -195,18 +189,15 @@ DAMAGES = {
 def test_damaged_and_forged_files_are_named(tmp_path, keys, words):
     folder = write_shards(tmp_path, keys, labels=["fruit", "mineral"] * (ROWS // 2))
     DAMAGES[words](folder)
-    with pytest.raises((ShardsError, FileNotFoundError), match=words):
+    with pytest.raises((DatastoreError, FileNotFoundError), match=words):
         KNNDatastore.from_shards(folder)
     assert not row_folder().exists() or not list(row_folder().glob("*.arrow"))
 
 
 def test_missing_labels_and_repeated_ids_are_refused(tmp_path, keys, labels):
-    with pytest.raises(ShardsError, match="1999 of 2000 documents have a label"):
+    with pytest.raises(DatastoreError, match="1999 of 2000 documents have a label"):
         KNNDatastore.from_shards(write_shards(tmp_path, keys, labels=[*labels[:-1], None]))
-    folder = write_shards(tmp_path / "twice", keys[:1000], (1,), labels)
-    for suffix in ("parquet", "safetensors"):
-        (folder / f"00001.{suffix}").write_bytes((folder / f"00000.{suffix}").read_bytes())
-    seal(folder, 1, 1000)
-    change(folder / "corpus.json", tasks=2)
-    with pytest.raises(ShardsError, match="the id '0' occurs twice"):
+    folder = write_shards(tmp_path / "twice", keys[:1000], (1,), labels, tasks=2)
+    shard_file(folder, 1).write_bytes(shard_file(folder, 0).read_bytes())
+    with pytest.raises(DatastoreError, match="the id '0' occurs twice"):
         KNNDatastore.from_shards(folder)

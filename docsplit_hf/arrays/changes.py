@@ -1,4 +1,4 @@
-"""Functions that make a new snapshot: add, remove, relabel and merge rows."""
+"""Functions that make a new snapshot: add, remove and relabel rows."""
 
 from __future__ import annotations
 
@@ -13,17 +13,13 @@ from .index import EXACT, IndexOptions, fewest_rows
 from .keys import as_matrix, as_queries, check_finite, freeze, with_rows
 from .mapped_keys import MappedKeys
 from .passages import Passages
-from .probe import check_same_encoder
 from .row_table import (
     append_rows,
     check_passages,
     counted_ids,
     encode_labels,
     ids_among,
-    is_counted,
     make_rows,
-    origins_of,
-    rename_labels,
     several_passages,
     take_passages,
     whole_rows,
@@ -155,45 +151,6 @@ def _append(snapshot: Snapshot, new: _NewRows, others: Sequence[pa.Table], prefi
         )
         check_finite(passages.embeddings[len(before.embeddings) :], "embeddings of passages")
     return replace(snapshot, keys=keys, labels=labels, rows=table, next_id=next_id, passages=passages)
-
-
-def merge_snapshots(snapshot: Snapshot, other: Snapshot) -> Snapshot:
-    """Append the rows and documents of another snapshot, with new automatic ids."""
-    if other.multi_label != snapshot.multi_label:
-        raise ValueError("One datastore has several labels per row, the other has one: build both with multi_label.")
-    keys = as_matrix(other.keys, "keys of the other datastore", snapshot.keys.shape[1])
-    if snapshot.probe is None and len(snapshot.keys) == 0 and snapshot.documents is None:
-        snapshot = replace(snapshot, probe=other.probe)
-    else:
-        check_same_encoder(snapshot.probe, other.probe)
-    labels, names = rename_labels(other.labels, other.label_names, snapshot.label_names)
-    own_documents = snapshot.documents or no_documents(snapshot)
-    other_documents = other.documents or no_documents(other)
-    document_tables = (own_documents.rows, other_documents.rows)
-    merged = _append(snapshot, _as_new_rows(other, keys, labels, ""), document_tables, "")
-    merged = replace(merged, label_names=names)
-    if other.documents is not None:
-        no_labels = np.zeros((len(other_documents.keys), 0), dtype=bool)
-        new = _as_new_rows(other_documents, np.asarray(other_documents.keys), no_labels, DOCUMENT_PREFIX)
-        documents = _append(own_documents, new, (merged.rows,), DOCUMENT_PREFIX)
-        merged = replace(merged, documents=documents)
-    if snapshot.fitted is not None or other.fitted is not None:
-        logger.warning("The merged datastore needs a new fit: the fitted states of the two are dropped.")
-    return replace(merged, fitted=None)
-
-
-def uncounted_ids(snapshot: Snapshot, prefix: str = "") -> list[str | None]:
-    """Return the ids of rows; None for automatic ids, which have a known form."""
-    ids = snapshot.rows["id"].to_pylist()
-    return [None if is_counted(row_id, snapshot.next_id, prefix) else row_id for row_id in ids]
-
-
-def _as_new_rows(snapshot: Snapshot, keys: np.ndarray, labels: np.ndarray, prefix: str) -> _NewRows:
-    """Convert the rows of another snapshot to new rows with these keys and labels."""
-    texts = snapshot.rows["text"].to_pylist()
-    text_pairs = snapshot.rows["text_pair"].to_pylist()
-    ids = uncounted_ids(snapshot, prefix)
-    return _NewRows(keys, labels, texts, text_pairs, ids, snapshot.passages, origins_of(snapshot.rows))
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:

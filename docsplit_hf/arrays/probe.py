@@ -43,19 +43,6 @@ def check_probe(probe: np.ndarray, stored: np.ndarray | None) -> None:
         )
 
 
-def check_same_encoder(probe: np.ndarray | None, other: np.ndarray | None) -> None:
-    """Refuse to merge datastores of two encoders, or of one encoder in two precisions."""
-    if probe is None or other is None:
-        logger.warning("One of the datastores has no probe, so it cannot be checked that both have the same encoder.")
-        return
-    check_probe(other, probe)
-    if not in_one_precision(other, probe):
-        raise ValueError(
-            "The datastores were built in different precisions, or by two int8 exports: build both in one precision, "
-            "with the same calibration_texts."
-        )
-
-
 def in_one_precision(probe: np.ndarray, other: np.ndarray) -> bool:
     """Whether two probes of one encoder, as ``TextEmbedder.probe`` gives them, were made in one precision."""
     own = probe[len(PROBE_TEXTS) :]  # int8 rows

@@ -135,7 +135,7 @@ def append_rows(rows: pa.Table, new: pa.Table, *others: pa.Table) -> pa.Table:
 def values_of(column: pa.ChunkedArray | TextColumn, rows: np.ndarray) -> list[str | None]:
     """Return the values of some rows. Arrow's ``take`` joins all chunks first, which fails on too many texts."""
     if isinstance(column, TextColumn):
-        return column.values(rows)
+        return [column[row] for row in rows.tolist()]
     ends = np.cumsum([len(chunk) for chunk in column.chunks], dtype=np.int64)
     order = np.argsort(rows, kind="stable")
     bounds = np.searchsorted(rows[order], np.concatenate([[0], ends]))
@@ -206,13 +206,6 @@ def _largest_number(prefix: str, *tables: pa.Table) -> int:
     return largest
 
 
-def is_counted(row_id: str, below: int, prefix: str = "") -> bool:
-    """Return whether an id has the form of an automatic id with a number lower than ``below``."""
-    number = row_id[len(prefix) :]
-    digits = number.isascii() and number.isdecimal() and len(number) <= len(str(below))
-    return row_id.startswith(prefix) and digits and str(int(number)) == number and int(number) < below
-
-
 def encode_labels(
     labels: Iterable[Any], label_names: tuple[str, ...], multi_label: bool
 ) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -261,20 +254,6 @@ def encode_known_labels(labels: Iterable[Any], label_names: tuple[str, ...], mul
     if new:
         raise ValueError(f"The datastore has no label {new[0]!r}, only {', '.join(label_names) or 'none'}.")
     return encoded
-
-
-def rename_labels(
-    labels: np.ndarray, label_names: tuple[str, ...], others: tuple[str, ...]
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Renumber encoded labels by other names, to which missing names are appended; also return the names."""
-    names = (*others, *(name for name in label_names if name not in others))
-    numbers = {name: i for i, name in enumerate(names)}
-    order = np.array([numbers[name] for name in label_names], dtype=np.int64)
-    if labels.ndim == 1:
-        return order[labels], names
-    renamed = np.zeros((len(labels), len(names)), dtype=bool)
-    renamed[:, order] = labels
-    return renamed, names
 
 
 def check_passages(passages: Passages, keys: np.ndarray, rows: pa.Table | None = None) -> Passages | None:
@@ -349,7 +328,7 @@ def passage_positions(counts: np.ndarray, ends: np.ndarray, rows: np.ndarray) ->
 def _text_lengths(rows: pa.Table | TextTable, missing: int) -> np.ndarray:
     """Return the length of each text in characters, int64 ``(N,)``; ``missing`` without a text."""
     if isinstance(rows, TextTable):
-        return np.array([missing if text is None else len(text) for text in rows["text"].to_pylist()], np.int64)
+        return np.array([missing if text is None else len(text) for text in rows["text"]], np.int64)
     import pyarrow.compute as pc
 
     return pc.fill_null(pc.utf8_length(rows["text"]), missing).to_numpy().astype(np.int64)

@@ -22,9 +22,9 @@ from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CONFIG
 from ..storage.classifier_folder import FOLDER as DATASTORE
 from ..storage.datastore_files import load_snapshot
-from ..storage.forgetting import TEXT_ARRAYS
+from ..storage.forgetting import TEXTS
 from ..storage.manifest import MANIFEST
-from ..storage.texts_in_arrays import load_with_texts, source_of_texts
+from ..storage.texts_as_json import load_with_texts, source_of_texts
 from .answering import Answering, NeighborVote
 from .call_options import READING_OPTIONS, checked_options
 
@@ -160,7 +160,7 @@ class FixedStore:
 
 def _load_snapshot(folder: Path, described: ExportedModel) -> Snapshot:
     """The examples, without pyarrow unless they were changed since the export."""
-    texts = folder / EXPORTED / TEXT_ARRAYS
+    texts = folder / EXPORTED / TEXTS
     if texts.is_file() and source_of_texts(folder) == described.texts_of:
         if sha256_of_file(texts) != described.texts_sha256:
             raise ValueError(f"{texts} is not the file that was exported: run docsplit export {folder} again.")

@@ -15,7 +15,6 @@ from ..arrays.changes import (
     add_document_rows,
     add_rows,
     empty_snapshot,
-    merge_snapshots,
     relabel_rows,
     remove_documents,
     remove_either,
@@ -406,33 +405,8 @@ class KNNDatastore:
         with self._writing:
             state = remove_either(self._state, replacing)
             grown = add_rows(state, keys, labels, texts, text_pairs, ids, passages, origins)
-            return self._use_with_new_rows(grown, len(state.keys))
-
-    def merge(self, other: KNNDatastore) -> list[str]:
-        """Add all rows and documents of another datastore. Labels with the same name are the same label.
-
-        Automatic ids of the other datastore, recognized by their form, are replaced by new ones; other ids stay. The
-        fitted states of both are dropped, which is logged.
-
-        Args:
-            other: A datastore with the same encoder.
-
-        Returns:
-            The ids of the new rows.
-
-        Raises:
-            ValueError: If the dimensions or encoders differ, only one has several labels per row, or an id exists in
-                both.
-        """
-        with self._writing:
-            merged = merge_snapshots(self._state, other.snapshot)
-            return self._use_with_new_rows(merged, len(self))
-
-    def _use_with_new_rows(self, state: Snapshot, first_new_row: int) -> list[str]:
-        """Use a state with more rows, and return the ids of the new ones."""
-        new_ids = state.rows["id"].slice(first_new_row)
-        self._state = update_index(state)
-        return new_ids.to_pylist()
+            self._state = update_index(grown)
+            return grown.rows["id"].slice(len(state.keys)).to_pylist()
 
     def remove(self, ids: Iterable[str]) -> None:
         """Remove rows: all of them, or none if one is rejected.

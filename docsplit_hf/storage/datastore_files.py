@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays.changes import no_documents
 from ..arrays.index import IndexOptions
 from ..arrays.keys import check_finite
 from ..arrays.mapped_keys import KeyFile, MappedKeys, write_tensors
@@ -106,6 +105,11 @@ def load_snapshot(
     """Load from a folder or from the Hub; load the index from the cache of this machine, or build it."""
     folder = local_folder(name_or_folder, f"{FOLDER}/*", revision, token)
     (snapshot, manifest), _ = read_one_save(folder, lambda place: read_datastore(Path(place, FOLDER), memory_map))
+    return with_indexes(snapshot, manifest)
+
+
+def with_indexes(snapshot: Snapshot, manifest: Manifest) -> Snapshot:
+    """Add the indexes of examples and documents, from the cache of this machine if they are there."""
     documents = snapshot.documents
     if documents is not None:
         documents = update_index(documents, True, index_source_sha256(manifest, "document_"))
@@ -294,22 +298,35 @@ def _read_documents(paths: dict[str, Path], examples: Snapshot, manifest: Manife
     import pyarrow as pa
 
     path = paths["document_rows"]
-    count = manifest["documents"]["rows"]
-    keys, probe = read_keys(paths["document_keys"], manifest, count)
-    if probe is not None:
-        raise DatastoreError(f"{paths['document_keys']} holds a probe, which belongs to the examples. {REMEDY}")
-    rows = _read_rows(path, dict.fromkeys(TEXT_COLUMNS, pa.string()), count)
+    keys = read_document_keys(paths, manifest)
+    rows = _read_rows(path, dict.fromkeys(TEXT_COLUMNS, pa.string()), manifest["documents"]["rows"])
     shared = sorted(ids_among(rows["id"], examples.rows))
     if shared:
         raise DatastoreError(f"{path}: the id {shared[0]!r} is that of an example too. {REMEDY}")
-    passages = read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"])
+    return documents_of(examples, manifest, paths, keys, rows)
+
+
+def read_document_keys(paths: dict[str, Path], manifest: Manifest) -> np.ndarray:
+    """The keys of the documents."""
+    keys, probe = read_keys(paths["document_keys"], manifest, manifest["documents"]["rows"])
+    if probe is not None:
+        raise DatastoreError(f"{paths['document_keys']} holds a probe, which belongs to the examples. {REMEDY}")
+    return keys
+
+
+def documents_of(
+    examples: Snapshot, manifest: Manifest, paths: dict[str, Path], keys: np.ndarray, rows: pa.Table | TextTable
+) -> Snapshot:
+    """The documents of a datastore, with these keys, ids and texts."""
     return replace(
-        no_documents(examples),
+        examples,
         keys=keys,
-        labels=np.zeros((count, 0), dtype=bool),
+        labels=np.zeros((len(rows), 0), dtype=bool),
         rows=rows,
+        label_names=(),
         next_id=manifest["documents"]["next_id"],
-        passages=passages,
+        probe=None,
+        passages=read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"]),
     )
 
 

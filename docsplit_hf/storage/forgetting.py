@@ -15,7 +15,7 @@ from .tables import cached_rows, rows_sha256
 
 EDIT_LOG = "edits.jsonl"  # in the folder of a classifier that is edited by docsplit serve
 EXPORTED = "exported"  # the folder of an exported model, beside the datastore
-TEXT_ARRAYS = "texts.safetensors"  # its copy of ids, texts and labels
+TEXTS = "texts.json"  # its copy of ids, texts and labels
 TEXT_FIELDS = ("text", "text_pair")
 
 
@@ -31,7 +31,8 @@ def forgetting_cached_rows(datastore: Path) -> Iterator[None]:
     if before is not None and after is not None and before["files"] != after["files"]:
         if rows_sha256(before) != rows_sha256(after):
             cached_rows(rows_sha256(before)).unlink(missing_ok=True)
-        datastore.with_name(EXPORTED).joinpath(TEXT_ARRAYS).unlink(missing_ok=True)
+        for texts in datastore.with_name(EXPORTED).glob("texts.*"):  # exports of earlier versions have another format
+            texts.unlink(missing_ok=True)
 
 
 def forget_edits(folder: Path, ids: Container[str]) -> None:

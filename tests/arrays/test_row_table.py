@@ -8,7 +8,6 @@ from docsplit_hf.arrays.row_table import (
     append_rows,
     counted_ids,
     encode_labels,
-    is_counted,
     make_rows,
     values_of,
     without,
@@ -59,11 +58,6 @@ def test_automatic_ids_with_and_without_a_prefix_are_independent():
     other = make_rows(1, ["d2"])
     assert counted_ids([None] * 2, 0, one, other, prefix="d") == (["d3", "d4"], 5)
     assert counted_ids([None] * 2, 0, one, other) == (["0", "1"], 2)
-
-
-def test_automatic_ids_are_recognized_by_their_form():
-    told = [row_id for row_id in ("d0", "1", "d9", "d01", "d1", "d", "0") if is_counted(row_id, 2, "d")]
-    assert told == ["d0", "d1"] and is_counted("0", 2) and not is_counted("2", 2)
 
 
 def test_small_chunks_are_joined_and_large_ones_are_not_copied():

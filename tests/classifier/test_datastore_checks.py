@@ -62,6 +62,3 @@ def test_a_datastore_is_refused_if_other_neighbors_are_found(stores, texts, monk
         pipe("float32", "int8")
     with pytest.raises(ValueError, match="its neighbors cannot be compared, because it has no texts"):
         pipe("float32", "no texts")
-    exact, int8 = (KNNDatastore.from_pretrained(folder / name) for name in ("float32", "int8"))
-    with pytest.raises(ValueError, match="build both in one precision"):
-        exact.merge(int8)

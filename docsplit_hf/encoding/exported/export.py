@@ -18,11 +18,10 @@ from ...arrays.probe import PROBE_TEXTS
 from ...content_hash import sha256_of_file
 from ...extras import check_extra
 from ...reading.characters import replace_lone_surrogates
-from ...storage.atomic_replacement import apply_umask_to_weights
 from ...storage.datastore_files import load_snapshot
-from ...storage.forgetting import TEXT_ARRAYS
+from ...storage.forgetting import TEXTS
 from ...storage.inside_folder import refuse_links
-from ...storage.texts_in_arrays import source_of_texts, write_texts
+from ...storage.texts_as_json import source_of_texts, write_texts
 from ..backends.openvino.export import input_names
 from .description import DESCRIPTION, FOLDER, GRAPH, PRECISIONS, ExportedModel
 from .embedder import ExportedEmbedder, encoder_files, trusted_exports
@@ -88,8 +87,7 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
         made.mkdir()
         _write_graph(embedder, names, settings, made / GRAPH, precision)
         texts_of = source_of_texts(Path(folder))
-        write_texts(made / TEXT_ARRAYS, load_snapshot(folder, None, None, memory_map=True))
-        apply_umask_to_weights(made)  # the user of a container reads them, too
+        write_texts(made / TEXTS, load_snapshot(folder, None, None, memory_map=True))
         described = ExportedModel(
             sha256=sha256_of_file(made / GRAPH),
             precision=precision,
@@ -104,7 +102,7 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
             pad_token_id=embedder.tokenizer.pad_token_id or 0,
             unk_token_id=embedder.tokenizer.unk_token_id,
             saved_with=encoder_files(Path(folder)),
-            texts_sha256=sha256_of_file(made / TEXT_ARRAYS),
+            texts_sha256=sha256_of_file(made / TEXTS),
             texts_of=texts_of,
         )
         described.write(made)

@@ -51,9 +51,6 @@ def test_files_of_a_datastore_keep_origins(memory_map, tmp_path):
 
 def test_origins_stay_with_their_rows():
     datastore = with_origins()
-    merged = make_datastore(rows=5, dimension=3)
-    merged.merge(datastore)
-    assert merged.origins == [None] * 5 + ORIGINS and merged.documents.origins == ORIGINS
     datastore.remove(["0"])
     datastore.relabel({"2": "y"})
     assert datastore.origins == ORIGINS[1:] and datastore.documents.origins == ORIGINS

@@ -136,21 +136,18 @@ def test_copies_are_independent(copied):
             array[0] = 0
 
 
-def test_passages_are_merged_and_kept_for_documents():
+def test_passages_are_added_and_kept_for_documents():
     first = with_passages(seed=1)
     second = fill(make_datastore(rows=3))
     both = make_datastore(rows=3)
     second.add_documents([[1] * 8], ["Two parts"], passages=Passages(np.ones((2, 8)), [2], [[0, 3], [4, 9]]))
     documents = everything(second.documents)
-    second.merge(first)
     stored = passages_of(first)
-    both.add(first.keys, first.labels, first.texts, passages=stored)
+    for datastore in (second, both):
+        datastore.add(first.keys, first.labels, first.texts, passages=stored)
     assert everything(second)[0] == everything(both)[0] and second.snapshot.counts.sum() > len(second)
     assert everything(second.documents) == documents
     assert second.documents.snapshot.counts.tolist() == [1] * 19 + [2]
-    empty = KNNDatastore.empty(8)
-    empty.merge(second)
-    assert everything(empty.documents)[0][-1] == documents[0][-1]
     second.remove_documents(["d20"])
     assert second.documents.snapshot.passages is None
     second.relabel({"0": "mineral"})

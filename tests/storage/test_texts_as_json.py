@@ -1,18 +1,18 @@
 """Ids, texts and labels beside an exported model give the snapshot that the Parquet files give."""
 
 import importlib.util
+import json
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file, save_file
 
 from docsplit_hf.arrays.index import IndexOptions
 from docsplit_hf.arrays.row_table import TEXT_COLUMNS
 from docsplit_hf.arrays.text_table import TextTable
 from docsplit_hf.storage.datastore_files import load_snapshot, save_snapshot
-from docsplit_hf.storage.forgetting import TEXT_ARRAYS
+from docsplit_hf.storage.forgetting import TEXTS
 from docsplit_hf.storage.manifest import DatastoreError
-from docsplit_hf.storage.texts_in_arrays import load_with_texts, source_of_texts, write_texts
+from docsplit_hf.storage.texts_as_json import load_with_texts, source_of_texts, write_texts
 
 from ..classifier.datastore.datastores import contents_of
 from .test_datastore_files import make_snapshot
@@ -22,15 +22,15 @@ from .test_datastore_files import make_snapshot
 def saved(request, tmp_path):
     snapshot = make_snapshot(multi_label=request.param, whole=True, label_names=("a", "b", "c"))
     save_snapshot(tmp_path, snapshot)
-    write_texts(tmp_path / TEXT_ARRAYS, load_snapshot(tmp_path, None, None))
+    write_texts(tmp_path / TEXTS, load_snapshot(tmp_path, None, None))
     return tmp_path
 
 
 def assert_same(found, expected):
-    """Two snapshots with the same content; one keeps its texts in arrays."""
+    """Two snapshots with the same content; one keeps its texts in lists."""
     assert isinstance(found.rows, TextTable)
     for name in TEXT_COLUMNS:
-        assert found.rows[name].to_pylist() == expected.rows[name].to_pylist()
+        assert found.rows[name] == expected.rows[name].to_pylist()
     np.testing.assert_array_equal(found.labels, expected.labels)
     np.testing.assert_array_equal(found.keys, expected.keys)
     for one, other in zip(found.passages or (), expected.passages or (), strict=True):
@@ -40,7 +40,7 @@ def assert_same(found, expected):
 
 def test_the_snapshot_is_that_of_the_files(saved):
     expected = load_snapshot(saved, None, None)
-    found = load_with_texts(saved, saved / TEXT_ARRAYS)
+    found = load_with_texts(saved, saved / TEXTS)
     assert_same(found, expected)
     assert_same(found.documents, expected.documents)
     assert contents_of(found.fitted) == contents_of(expected.fitted)
@@ -49,7 +49,6 @@ def test_the_snapshot_is_that_of_the_files(saved):
         one, other = (snapshot.search(query, 3) for snapshot in (first, second))
         assert [one.example(0, rank) for rank in range(3)] == [other.example(0, rank) for rank in range(3)]
         assert one.texts == other.texts and one.ids == other.ids
-    assert found.rows["text"].to_pylist() == expected.rows["text"].to_pylist()
 
 
 def test_another_save_has_other_texts(saved):
@@ -62,22 +61,23 @@ def test_another_save_has_other_texts(saved):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda arrays: arrays | {"labels": arrays["labels"][1:]}, "its labels, of the shape"),
-        (lambda arrays: {name: array for name, array in arrays.items() if name != "text.ends"}, "has no array"),
-        (lambda arrays: arrays | {"document_id.is_null": np.zeros(1, bool)}, "do not fit together"),
+        (lambda columns: columns | {"labels": columns["labels"][1:]}, "its labels, of the shape"),
+        (lambda columns: {name: column for name, column in columns.items() if name != "text"}, "has no list 'text'"),
+        (lambda columns: columns | {"document_id": ["1"]}, "it has 1 rows of id, not"),
+        (lambda columns: columns | {"vocabulary": None}, "has no list 'vocabulary'"),
     ],
 )
-def test_damaged_arrays_are_named(saved, damage, said):
-    path = saved / TEXT_ARRAYS
-    save_file(damage(load_file(path)), path)
+def test_damaged_columns_are_named(saved, damage, said):
+    path = saved / TEXTS
+    path.write_text(json.dumps(damage(json.loads(path.read_text()))))
     with pytest.raises(DatastoreError, match=said):
         load_with_texts(saved, path)
 
 
 def test_an_index_needs_faiss(tmp_path, monkeypatch):
     save_snapshot(tmp_path, make_snapshot(options=IndexOptions("HNSW8"), label_names=("a", "b", "c")))
-    write_texts(tmp_path / TEXT_ARRAYS, load_snapshot(tmp_path, None, None))
+    write_texts(tmp_path / TEXTS, load_snapshot(tmp_path, None, None))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match=r"searched by FAISS \(HNSW8\): pip install faiss-cpu"):
-        load_with_texts(tmp_path, tmp_path / TEXT_ARRAYS)
+        load_with_texts(tmp_path, tmp_path / TEXTS)
     assert importlib.util.find_spec("faiss") is None

@@ -28,7 +28,6 @@ HELP_OF_LIMITS = {
     "texts": "texts in a request",
     "characters": "length of a text",
     "tokens": "tokens that are read for a request, at four bytes each; more get status 413",
-    "label_characters": "length of the name of a label",
     "labels": "labels of a classifier that takes edits",
     "questions": "questions in a request for decisions",
     "waiting_tokens": "tokens of texts that wait; further requests get status 429",
@@ -96,12 +95,6 @@ def make_parser() -> argparse.ArgumentParser:
     speed.add_argument(
         "--batch_tokens", type=positive_count, default=ServerSettings.batch_tokens, help="most tokens read together"
     )
-    speed.add_argument(
-        "--wait_ms",
-        type=float,
-        default=1000 * ServerSettings.wait_seconds,
-        help="longest time to wait for further requests, while several clients are active",
-    )
     speed.add_argument("--trust", action="store_true", help="answer with an exported model that somebody else exported")
     others = parser.add_argument_group("others")
     others.add_argument("--log_texts", action="store_true", help="allow parts of texts in the log")
@@ -147,7 +140,6 @@ def _serve(args: argparse.Namespace) -> None:
     settings = ServerSettings(
         limits=ServerLimits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(ServerLimits)}),
         batch_tokens=args.batch_tokens,
-        wait_seconds=args.wait_ms / 1000,
         reject=args.reject,
         novelty=args.novelty,
         reject_label=args.reject_label,

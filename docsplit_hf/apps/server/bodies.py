@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -33,6 +34,28 @@ def parsed_json(content: bytes, model: type[Body]) -> Body:
     except ValidationError as error:
         refusal = _refusal(error, content)
     raise refusal
+
+
+def form_options(fields: dict[str, str]) -> AnswerOptions:
+    """The options of answers in the fields of a form, checked: numbers, true and false, as in JSON."""
+    typed: dict[str, Any] = {}
+    for name, value in fields.items():
+        try:
+            typed[name] = json.loads(value[:LONGEST_FIELD])
+        except ValueError:
+            typed[name] = value
+    return parsed_json(json.dumps(typed).encode(), AnswerOptions)
+
+
+def documented(model: type[BaseModel]) -> dict[str, Any]:
+    """The part of the OpenAPI page for a body that is read by ``parsed``: its JSON schema, without references."""
+    schema = model.model_json_schema()
+    parts = schema.pop("$defs", {})
+    text = json.dumps(schema)
+    while "$ref" in text:
+        for name, part in parts.items():
+            text = text.replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(part))
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": json.loads(text)}}}}
 
 
 def _refusal(error: ValidationError, content: bytes) -> Refused:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -11,7 +10,6 @@ if TYPE_CHECKING:
     from .batching import Batcher
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-RECENT_REJECTIONS = 1_000  # texts of which the share of rejected ones is shown
 
 
 class Metrics:
@@ -30,21 +28,6 @@ class Metrics:
             "docsplit_rejectable_texts", "Texts for which rejection was asked.", ["model"], registry=self.registry
         )
         self.rejected = Counter("docsplit_rejected_texts", "Texts without a label.", ["model"], registry=self.registry)
-        self.rejected_share = Gauge(
-            "docsplit_rejected_share",
-            f"Share of rejected texts among the last {RECENT_REJECTIONS} for which it was asked.",
-            ["model"],
-            registry=self.registry,
-        )
         self.edits = Counter("docsplit_edits", "Acknowledged edits.", ["model", "kind"], registry=self.registry)
         waiting = Gauge("docsplit_waiting_tokens", "Tokens of texts that wait.", registry=self.registry)
         waiting.set_function(lambda: batcher.waiting_tokens)
-        self._recent: dict[str, deque[bool]] = {}
-
-    def count_rejections(self, model: str, is_rejected: list[bool]) -> None:
-        """Count texts for which rejection was asked."""
-        self.rejectable.labels(model).inc(len(is_rejected))
-        self.rejected.labels(model).inc(sum(is_rejected))
-        recent = self._recent.setdefault(model, deque(maxlen=RECENT_REJECTIONS))
-        recent.extend(is_rejected)
-        self.rejected_share.labels(model).set(sum(recent) / len(recent))

@@ -50,14 +50,6 @@ class ServedFolder:
         self.opened_at = time.time()  # seconds since 1970
         self.state = encoders.open(folder)
 
-    def __repr__(self) -> str:
-        return f"ServedFolder({self.name!r})"
-
-    @property
-    def precision(self) -> str:
-        """The precision of the encoder, such as ``"int8"``."""
-        return self.state.precision
-
     def is_replaced(self) -> bool:
         """Whether the folder holds another version than the one that is served."""
         try:

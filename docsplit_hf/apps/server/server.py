@@ -41,7 +41,7 @@ class Server:
         self.is_ready = False
         if access.editors:
             for name, classifier in classifiers.items():
-                self.editors[name] = Editor(classifier, settings.limits)
+                self.editors[name] = Editor(classifier)
 
     def close(self) -> None:
         """Finish the work under way."""
@@ -65,31 +65,29 @@ class Server:
     async def read(
         self,
         classifier: ServedFolder,
+        state: State,
         texts: list[str],
         pairs: list[str | None],
         options: CallOptions,
-        state: State | None = None,
-        request: Request | None = None,
-    ) -> tuple[State, list[ReadTexts]]:
-        """Read texts by the present state of a classifier, or by the given one, and count them.
+        request: Request,
+    ) -> ReadTexts:
+        """Read texts by a state of a classifier, and count them.
 
         ``request`` has arrived completely; if its client goes, the work ends.
         """
         self.check_texts(texts, pairs)
-        state = state or classifier.state
         reading = asyncio.ensure_future(self.batcher.read(state, texts, pairs, options))
         try:
-            if request is not None:
-                await wait_while_connected(request, reading)
-            results = await reading
+            await wait_while_connected(request, reading)
+            result = await reading
         except (ValueError, TypeError) as error:
             raise unprocessable(classifier.without_paths(str(error))) from error
-        finally:
-            reading.cancel()
         self.metrics.texts.labels(classifier.name).inc(len(texts))
         if options.get("reject") is not None:
-            self.metrics.count_rejections(classifier.name, _rejections(results))
-        return state, results
+            levels = result.predicted.prediction.rejection.levels
+            self.metrics.rejectable.labels(classifier.name).inc(len(levels))
+            self.metrics.rejected.labels(classifier.name).inc(int((levels == NO_LEVEL).sum()))
+        return result
 
     def check_texts(self, texts: list[str], pairs: list[str | None]) -> None:
         """Refuse too many texts, and texts that are too long."""
@@ -104,15 +102,14 @@ class Server:
     def label_scores(self, result: ReadTexts) -> LabelScores:
         """What a classifier says of one text."""
         prediction = result.predicted.prediction
-        row = result.first_row
         names = prediction.label_names
         rejection = prediction.rejection
         # A question is about labels: a parent in a tree of labels is no answer to it.
-        is_rejected = None if rejection is None else bool(rejection.levels[row] < prediction.tree.level_count - 1)
+        is_rejected = None if rejection is None else bool(rejection.levels[0] < prediction.tree.level_count - 1)
         return LabelScores(
-            probabilities=dict(zip(names, prediction.probabilities[row].tolist(), strict=True)),
+            probabilities=dict(zip(names, prediction.probabilities[0].tolist(), strict=True)),
             is_rejected=is_rejected,
-            reason="no content" if is_rejected and rejection.has_no_content[row] else None,
+            reason="no content" if is_rejected and rejection.has_no_content[0] else None,
         )
 
     def decision_options(self, reject: float | None) -> CallOptions:
@@ -128,12 +125,3 @@ class Server:
     def labels(self, state: State) -> Labels:
         """The labels of a classifier, for questions."""
         return Labels(state.datastore.label_names, state.datastore.multi_label, self.settings.reject_label)
-
-
-def _rejections(results: list[ReadTexts]) -> list[bool]:
-    """Whether each text was rejected."""
-    rejected: list[bool] = []
-    for result in results:
-        levels = result.predicted.prediction.rejection.levels
-        rejected += (levels[result.first_row : result.first_row + result.text_count] == NO_LEVEL).tolist()
-    return rejected

@@ -61,13 +61,11 @@ class State:
     Args:
         pipe: What answers: a pipeline, or a classifier whose encoder was exported.
         version: Its version.
-        precision: That of the encoder.
         weights: The SHA-256 of each file of its weights; none if the datastore names none, or the encoder was exported.
     """
 
     pipe: KNNClassifierPipeline | Classifier
     version: str
-    precision: str
     weights: tuple[str, ...] = ()
 
     @property
@@ -101,7 +99,7 @@ class Encoders:
     """
 
     def __init__(self, precision: str | None = None, exported: bool = False, trust: bool = False) -> None:
-        self.precision = precision
+        self._precision = precision
         self._exported = exported
         self._trust = trust
         # An encoder is forgotten with the last classifier that has it, or each replaced folder would leave one.
@@ -129,9 +127,9 @@ class Encoders:
         classifier = open_exported(folder, self._trust)
         if classifier is None:
             return None
-        return State(classifier, version_on_disk(folder), classifier.embedder.described.precision)
+        return State(classifier, version_on_disk(folder))
 
     def _read(self, folder: Path) -> State:
         """Read the parts of a state; the pipeline has compared its weights with the checksums in the manifest."""
-        pipe = open_pipeline(str(folder), precision=self.precision)
-        return State(pipe, version_on_disk(folder), self.precision or "float32", weights_on_disk(folder))
+        pipe = open_pipeline(str(folder), precision=self._precision)
+        return State(pipe, version_on_disk(folder), weights_on_disk(folder))

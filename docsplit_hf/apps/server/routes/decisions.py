@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
-from ..bodies import parsed
+from ..bodies import documented, parsed
 from ..decisions import (
     Labels,
     LabelScores,
@@ -23,7 +23,6 @@ from ..decisions import (
 from ..errors import unprocessable
 from ..schemas import DecisionsRequest, SystemOneRequest
 from ..server import Server
-from .documented import documented
 
 
 class Asked(NamedTuple):
@@ -55,9 +54,8 @@ def add_decisions(app: FastAPI, server: Server) -> None:
         state = classifier.state
         questions = questions_of(server.labels(state))
         options = server.decision_options(body.x_reject)
-        _, results = await server.read(classifier, [text], [None], options, state, request)
-        scores = server.label_scores(results[0])
-        return Asked(questions, scores, results[0].token_count, classifier.name, state.version)
+        read = await server.read(classifier, state, [text], [None], options, request)
+        return Asked(questions, server.label_scores(read), read.token_count, classifier.name, state.version)
 
     @app.post("/v1/systemone", tags=["decisions"], dependencies=for_readers, openapi_extra=documented(SystemOneRequest))
     async def system_one(request: Request) -> Response:

@@ -15,11 +15,9 @@ from ...reading.files.places import FileText
 from ...reading.files.reader import read_files
 from .changes import add_texts
 from .given_files import GivenFile, below_common_folder, folder_labels
-from .sessions import PageLimits, Session, counted
-from .uploads import Classified, LabeledTexts, shortened
-from .views import planned_texts
+from .sessions import PageLimits, PlannedText, Row, Session, counted
+from .uploads import LabeledTexts, shortened
 
-ANSWER_COLUMNS = ("file", "label", "score", "page", "reason", "destination")
 FAILED_HEADERS = ["File", "Why it was not read", "What to do"]
 
 
@@ -46,6 +44,17 @@ class Documents(NamedTuple):
     def failed_summary(self) -> str:
         """Describe how many files could not be read; empty if all were."""
         return f" {counted(len(self.failed), 'file')} could not be read: see the list." if self.failed else ""
+
+    def to_classify(self) -> list[PlannedText]:
+        """The documents that are classified."""
+        return [
+            PlannedText(text["file"], text, row={"file": text["file"]}, file=file)
+            for text, file in zip(self.texts, self.files, strict=True)
+        ]
+
+    def unread(self) -> list[Row]:
+        """What the file of the answers says of the files that could not be read."""
+        return [{"file": one.file, "reason": _reason(one)} for one in self.failed]
 
 
 def _reason(failed: FailedFile) -> str:
@@ -94,27 +103,3 @@ def add_files(session: Session, given: Documents, label: str) -> str:
     label = label.strip()
     labels = given.labels if given.labels is not None and not label else [label or None] * len(given.texts)
     return f"{add_texts(session, LabeledTexts(given.texts, labels))}{given.failed_summary()}"
-
-
-def classify_documents(session: Session, given: Documents, error_rate: float | None) -> Classified:
-    """Classify documents, and write the answers with file and page.
-
-    ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
-    """
-    from ...classifier.row_files import write_rows
-
-    session.check_labeled()
-    names = [text["file"] for text in given.texts]
-    planned = planned_texts(session, given.texts, names, given.files, error_rate)
-    rows: list[dict[str, Any]] = [
-        {"file": one.name, "label": one.label, "score": one.score, "page": one.page, "reason": one.reason}
-        for one in planned
-    ]
-    rows += [{"file": failed.file, "reason": _reason(failed)} for failed in given.failed]
-    target = session.folder / "classified.csv"
-    write_rows(target, lambda: rows, ANSWER_COLUMNS, safe_csv=True)
-    unsure = sum(one.label is None for one in planned)
-    summary = f"Classified {counted(len(planned) - unsure, 'document')}."
-    if unsure:
-        summary += f" {counted(unsure, 'document')} not sure enough, or without content, got no label."
-    return Classified(target, planned, f"{summary}{given.failed_summary()}")

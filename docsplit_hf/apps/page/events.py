@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import html
-import json
 import logging
 import secrets
 from collections import Counter
@@ -16,10 +15,10 @@ import gradio as gr
 from ...reading.columns import columns_of, guess_columns
 from . import planned, uploads, views
 from .changes import add_texts, give_label, learn, save_classifier, suggested_text
-from .documents import Documents, add_files, classify_documents, read_documents
+from .documents import Documents, add_files, read_documents
 from .given_files import given_files
 from .kept_sessions import KeptSessions
-from .sessions import PageLimits, Session, SharedModel, counted
+from .sessions import PageLimits, PlannedText, Session, SharedModel, counted
 
 logger = logging.getLogger(__name__)
 
@@ -257,7 +256,7 @@ class Events:
     def plan(self, key: Key, row: int | None = None) -> Values:
         """Show the plan of what was classified last, after a change of its ``row``, and the next row to check."""
         session = self.sessions[key]
-        if session.classified is None:
+        if not session.planned and not session.unread:
             return {}
         following = planned.next_unchecked(session.planned, row) if row is not None else session.opened
         return {
@@ -401,34 +400,50 @@ class Events:
         with_ocr: bool = False,
     ) -> Values:
         """Classify a table or documents, offer the answers for download, and list what cannot be read."""
-        session = self.sessions[key]
         table = uploads.table_of(files)
-        given = None if table else read_documents(given_files(files or ()), self.limits, with_ocr)
+        if table is not None:
+            rows = uploads.rows_to_classify(table, text, self.limits, encoding or uploads.UNICODE)
+            return self._classify(key, rows, sure_only, percent)
+        given = read_documents(given_files(files or ()), self.limits, with_ocr)
+        return self._classify(key, given.to_classify(), sure_only, percent, given)
+
+    def classify_rest(self, key: Key, sure_only: bool, percent: int) -> Values:
+        """Classify the texts that have no label, and offer the answers for download."""
+        documents = self.sessions[key].store.documents
+        if not documents:
+            raise ValueError("All texts of this page have a label: choose a file.")
+        texts = [text or "" for text in documents.texts]
+        rest = [PlannedText(uploads.shortened(text), {"text": text}, row={"text": text}) for text in texts]
+        return self._classify(key, rest, sure_only, percent)
+
+    def _classify(
+        self,
+        key: Key,
+        texts: Sequence[PlannedText],
+        sure_only: bool,
+        percent: int,
+        documents: Documents | None = None,
+    ) -> Values:
+        """Classify texts, or documents, and show the plan."""
+        session = self.sessions[key]
         with session.lock:
             if session.stale:
                 learn(session)
             error_rate = views.error_rate_of(session, percent) if sure_only else None
-            if given is None:
-                found = uploads.classify_upload(session, table, text, error_rate, encoding or uploads.UNICODE)
-            else:
-                found = classify_documents(session, given, error_rate)
-            session.planned = planned.with_earlier_checks(found.planned, session.planned)
-            session.classified = found.path
+            answered = views.answered(session, texts, error_rate)
+            session.planned = planned.with_earlier_checks(answered, session.planned)
+            session.unread = [] if documents is None else documents.unread()
             session.opened = None
+        noun = "row" if documents is None else "document"
+        unsure = sum(one.label is None for one in answered)
+        summary = f"Classified {counted(len(answered) - unsure, noun)}."
+        if unsure:
+            summary += f" {counted(unsure, noun)} not sure enough, or without content, got no label."
         return {
-            "classified": found.summary,
-            "pack": gr.Button(visible=given is not None and bool(found.planned)),
-            "new_failed": _failed_documents(given),
+            "classified": summary if documents is None else summary + documents.failed_summary(),
+            "pack": gr.Button(visible=documents is not None and bool(answered)),
+            "new_failed": _failed_documents(documents),
         } | self.plan(key)
-
-    def classify_rest(self, key: Key, sure_only: bool, percent: int) -> Values:
-        """Classify the texts that have no label, and offer the answers for download."""
-        session = self.sessions[key]
-        if not session.store.documents:
-            raise ValueError("All texts of this page have a label: choose a file.")
-        path = session.folder / "texts.jsonl"
-        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in session.store.documents.texts))
-        return self.classify(key, [str(path)], sure_only, percent, "text")
 
     def save(self, key: Key) -> Values:
         """Save the classifier, and offer it for download."""

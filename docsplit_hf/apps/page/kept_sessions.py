@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
 from ...content_hash import sha256_of_json
-from ...storage.inside_folder import write_file
 from ..pipelines import copied
 from .sessions import PageLimits, Session, SharedModel
 
 KEPT_CHANGES = 4  # that can be undone, until the server ends
-READING = "reading.json"  # how texts were read; written last, so a state without it is incomplete
+TEXTS = "texts"  # the folder of the present texts; earlier versions wrote folders with a time as name
 
 
 class KeptSessions:
-    """Sessions by key. Each has a folder below ``HF_HOME``, with its state after the last change.
+    """Sessions by key. Each has a folder below ``HF_HOME``, with its texts after the last change.
 
-    Beyond the limits, those that were used least recently are forgotten.
+    Beyond the limit, those that were used least recently are forgotten.
     """
 
     def __init__(self, shared: SharedModel, limits: PageLimits) -> None:
@@ -80,48 +77,21 @@ class KeptSessions:
         return Path(constants.HF_HOME) / "docsplit_hf" / "pages" / sha256_of_json([key, self._shared.name])
 
     def _load(self, key: str) -> Session:
-        """Read the last complete state of a session; without one, it has no texts."""
-        states = sorted(file.parent for file in self._folder(key).glob(f"*/{READING}"))
-        if not states or not (states[-1] / "datastore").is_dir():
-            return Session(self._shared.new_pipeline(), self._limits)
-        reading = json.loads((states[-1] / READING).read_text(encoding="utf-8"))
-        pipe = self._shared.new_pipeline(str(states[-1]), reading["long_documents"], reading["passage_length"])
-        session = Session(pipe, self._limits)
-        session.replace(pipe, reading["kept"])
-        return session
+        """Open the texts of a session that are on disk, if there are any."""
+        saved = sorted(folder.parent for folder in self._folder(key).glob("*/datastore"))
+        return Session(self._shared.new_pipeline(saved[-1] if saved else None), self._limits)
 
     def _store(self, key: str, session: Session) -> None:
-        """Write the state of a session beside the last one, which is then deleted."""
+        """Save the present texts of a session in one moment, and forget the sessions beyond the limit."""
         folder = self._folder(key)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = folder / f"{time.time_ns():020}"
         if session.pipe.datastore is not None:
-            session.pipe.datastore.save_pretrained(new)
-        config = session.pipe.model.config
-        reading = {
-            "long_documents": config.long_documents,
-            "passage_length": config.passage_length,
-            "kept": session.kept,
-        }
-        new.mkdir(exist_ok=True)
-        write_file(new / READING, json.dumps(reading))
+            session.pipe.datastore.save_pretrained(folder / TEXTS)
         for old in folder.iterdir():
-            if old != new:
+            if old.name != TEXTS or session.pipe.datastore is None:
                 shutil.rmtree(old, ignore_errors=True)
+        os.utime(folder)
         with self._lock:
-            self._make_room(folder)
-
-    def _make_room(self, own: Path) -> None:
-        """Delete sessions, the least recently used first, until the limits are met; not the one just changed."""
-        others = sorted(own.parent.iterdir(), key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
-        others.remove(own)
-        room = self._limits.disk_megabytes * 10**6 - _size(own)
-        for number, folder in enumerate(others, start=1):
-            room -= _size(folder)
-            if number >= self._limits.sessions or room < 0:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _size(folder: Path) -> int:
-    """The bytes of all files in a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            others = sorted(folder.parent.iterdir(), key=lambda other: other.stat().st_mtime_ns, reverse=True)
+            for forgotten in others[self._limits.sessions :]:
+                shutil.rmtree(forgotten, ignore_errors=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -216,35 +216,32 @@ def _decisive_words(explanation: Mapping[str, Any]) -> list[str]:
     return [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
 
 
-def planned_texts(
-    session: Session,
-    given: Sequence[dict[str, Any]],
-    names: Sequence[str],
-    files: Sequence[Path | None],
-    error_rate: float | None,
-) -> list[PlannedText]:
-    """Classify texts, or documents with their files, with the words and the passage that decided."""
-    planned = []
-    answers = session.pipe(given, show_progress=True, explain=session.fitted is not None, reject=error_rate)
-    for text, name, file, answer in zip(given, names, files, answers, strict=True):
+def answered(session: Session, planned: Sequence[PlannedText], error_rate: float | None) -> list[PlannedText]:
+    """Classify texts or documents, with the words and the passage that decided.
+
+    ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
+    """
+    session.check_labeled()
+    texts = [one.given for one in planned]
+    answers = session.pipe(texts, show_progress=True, explain=session.fitted is not None, reject=error_rate)
+    found = []
+    for one, answer in zip(planned, answers, strict=True):
         page = describe_place(answer)
         explanation = answer.get("explanation", {})
-        passage = highlight_passage(text["text"], _decisive_words(explanation), explanation.get("passage"))
+        passage = highlight_passage(one.given["text"], _decisive_words(explanation), explanation.get("passage"))
         first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
-        link = None if file is None else LINKS.link(file, first_page)
-        planned.append(
-            PlannedText(
-                name=name,
-                given=text,
+        link = None if one.file is None else LINKS.link(one.file, first_page)
+        found.append(
+            replace(
+                one,
                 label=answer["label"],
                 score=answer["score"],
                 page=page,
                 reason=reason_of(answer) or "",
-                passage=ShownPassage(f"{name}, {page}" if page else name, passage, link, first_page),
-                file=file,
+                passage=ShownPassage(f"{one.name}, {page}" if page else one.name, passage, link, first_page),
             )
         )
-    return planned
+    return found
 
 
 def _file_of(neighbor: Mapping[str, Any]) -> str:

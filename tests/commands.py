@@ -103,7 +103,14 @@ def _parsed(command):
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if name == "pretrain":
         return pretrain_arguments.parse_command_line("", arguments)[1]
-    assert not (name == "classify" and new_commands(arguments)), f"{command} is an earlier command line"
+    if name == "classify" and (commands := new_commands(arguments)):
+        names = [one for one, *_ in commands]
+        assert names == ["fit", "classify"], f"{command} is an earlier command line"
+        return [
+            part
+            for one in commands
+            for part in HfArgumentParser(option_types(one[0])).parse_args_into_dataclasses(one[1:])
+        ]
     if name == "audit":
         arguments = ["--model_name_or_path", *arguments]
     return HfArgumentParser(option_types(name)).parse_args_into_dataclasses(arguments)

@@ -1,10 +1,9 @@
-"""Table of the commands of ``docsplit``, their help, and shell completion. Imports neither torch nor transformers."""
+"""Table of the commands of ``docsplit``, and their help. Imports neither torch nor transformers."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -69,17 +68,6 @@ REMOVED_OPTIONS = {
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")
-# For bash and zsh: completes a command, then its options, otherwise files.
-COMPLETION = """[ -z "$ZSH_VERSION" ] || {{ autoload -Uz +X compinit bashcompinit && compinit && bashcompinit; }}
-_docsplit() {{
-    case "$COMP_CWORD:${{COMP_WORDS[1]}}" in
-        1:*) words="{commands}" ;;
-{cases}
-    esac
-    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
-}}
-complete -o default -F _docsplit docsplit
-"""
 
 
 def with_option(name: str, words: list[str]) -> list[str]:
@@ -98,15 +86,6 @@ def help_of(command: str) -> str:
     """Return the output of ``docsplit COMMAND --help``."""
     page = HELP_PAGE.read_text(encoding="utf-8")
     return page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0]
-
-
-def completion() -> str:
-    """Return a shell script that completes commands, and the options shown by ``--help``."""
-    cases: list[str] = []
-    for command in COMMANDS:
-        options = re.findall(r"^  (--\w+)", help_of(command), flags=re.MULTILINE)
-        cases.append(f'        *:{command}) words="{" ".join(options)}" ;;')
-    return COMPLETION.format(commands=" ".join(COMMANDS), cases="\n".join(cases))
 
 
 def positive_count(text: str) -> int:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ..server.settings import ServerSettings
 
 _PRECISIONS = ("float32", "bfloat16", "int8")  # as in encoding/backends/precision.py, which imports torch
+GRACE_SECONDS = 30  # for requests under way when the server is stopped
+MOST_CONNECTIONS = 1_000
+# Their messages may have parts of texts.
+LOGGERS_OF_TEXTS = ("docsplit_hf.classifier", "docsplit_hf.encoding", "docsplit_hf.reading")
 HELP_OF_LIMITS = {
     "megabytes": "size of a request",
     "file_megabytes": "size of a request with uploaded files",
@@ -121,8 +125,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _serve(args: argparse.Namespace) -> None:
     """Open the classifiers, and serve them."""
+    import uvicorn
+
     from ..server.access import EDIT_TOKEN_VARIABLE, TOKEN_VARIABLE, Access, Tokens, check_exposure
-    from ..server.run import serve_folders
+    from ..server.app import Server, make_app
     from ..server.served_folders import open_classifiers
     from ..server.settings import ServerLimits, ServerSettings
     from ..server.states import Encoders
@@ -147,8 +153,21 @@ def _serve(args: argparse.Namespace) -> None:
     )
     for classifier in classifiers.values():
         _check_answers(classifier, settings)
-    hosts = tuple(args.allowed_hosts)
-    serve_folders(classifiers, settings, Access(readers, editors), args.host, args.port, hosts, args.log_texts)
+    if not args.log_texts:
+        for name in LOGGERS_OF_TEXTS:
+            logging.getLogger(name).setLevel(logging.ERROR)
+    server = Server(classifiers, settings, Access(readers, editors))
+    uvicorn.run(
+        make_app(server, args.host, tuple(args.allowed_hosts)),
+        host=args.host,
+        port=args.port,
+        log_level="info",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=30,
+    )
 
 
 def _check_answers(classifier: ServedFolder, answers: ServerSettings) -> None:

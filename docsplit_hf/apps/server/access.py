@@ -14,7 +14,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..own_site_only import OwnSiteOnly, RefusedRequest
+from ..own_site_only import OwnSiteOnly
 from .errors import FORBIDDEN, UNAUTHORIZED, Refused
 
 TOKEN_VARIABLE = "DOCSPLIT_SERVE_TOKEN"
@@ -138,6 +138,6 @@ def check_exposure(host: str, readers: Tokens, is_open: bool) -> None:
 class OwnHostOnly(OwnSiteOnly):
     """Middleware that refuses other host names and other sites, as the page does, with an error as JSON."""
 
-    def answer(self, refusal: RefusedRequest) -> Response:
+    def answer(self, status: int, reason: str) -> Response:
         """The response to a refused request."""
-        return Refused(refusal.status, "foreign_host", refusal.reason).response()
+        return Refused(status, "foreign_host", reason).response()

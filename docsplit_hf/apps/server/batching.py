@@ -4,30 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...arrays.passages import Predictions
 from ...arrays.row_table import several_passages, take_passages
-from ...classifier.call_options import CallOptions
+from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
 from ...cores import thread_count, use_threads
 from ...encoding.chunking import token_counts
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import unlogged
 from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
-from .jobs import Job, ReadTexts, estimated_tokens, reading_options
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
+    from ...classifier.answering import PredictedTexts
     from .states import State
 
+BYTES_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
 LONG_JOBS_PER_BATCH = 4  # a job of more than this part of a batch is long
-FIRST_TOKENS_PER_SECOND = 20_000.0  # until some were measured
-SMOOTHING = 0.9  # weight of the past in the measured speed
+RETRY_SECONDS = 5  # after which a client may ask again
+
+
+class ReadTexts(NamedTuple):
+    """What a job returns: the predictions of its texts, and their tokens."""
+
+    predicted: PredictedTexts
+    token_count: int
+
+    def answers(self) -> list[Any]:
+        """The answer to each text."""
+        return [self.predicted.answer(row) for row in range(len(self.predicted.prediction.probabilities))]
+
+
+@dataclass
+class Job:
+    """Texts of a request that are read together."""
+
+    state: State
+    texts: Sequence[str]
+    pairs: Sequence[str | None]
+    options: CallOptions
+    tokens: int  # an estimate
+    is_long: bool  # by the estimate
+    result: Future[ReadTexts] = field(default_factory=Future)  # cancelled if nobody waits for it any more
+
+    def reading_key(self) -> tuple[object, ...]:
+        """What jobs must have in common for their texts to be read together."""
+        is_paired = any(pair is not None for pair in self.pairs)
+        return (*self.state.reading_key(), is_paired, *sorted(reading_options(self.options).items()))
+
+    def predict(self, embedded: Predictions, token_count: int) -> None:
+        """Finish the job, whose texts were embedded."""
+        try:
+            predicted = self.state.pipe.predict_embedded(embedded, joined_texts(self.texts, self.pairs), self.options)
+            self.result.set_result(ReadTexts(predicted, token_count))
+        except Exception as error:  # of any type: it is the answer to this request alone
+            self.result.set_exception(error)
 
 
 class Batcher:
@@ -50,7 +88,6 @@ class Batcher:
         self._tokenizing = threading.Lock()  # a tokenizer that cuts texts is changed, and used by one thread at a time
         self._waiting: dict[bool, deque[Job]] = {False: deque(), True: deque()}  # short and long jobs
         self._waiting_tokens = {False: 0, True: 0}
-        self._tokens_per_second = FIRST_TOKENS_PER_SECOND
         self._is_stopping = False
         self._threads = []
         for is_long in [True, *[False] * self._workers]:
@@ -96,37 +133,34 @@ class Batcher:
                 UNAVAILABLE,
                 "timeout",
                 f"There was no answer within {self._limits.seconds:g} seconds: send fewer texts, or try again later.",
-                retry_after=self._retry_after(),
+                retry_after=RETRY_SECONDS,
             ) from None
 
     def _refuse_if_too_long(self, tokens: int) -> None:
         """Refuse texts that would take more than their share of the time."""
         most = self._limits.tokens
         if tokens > most:
-            seconds = tokens / self._tokens_per_second
             raise Refused(
                 TOO_LARGE,
                 "too_many_tokens",
-                f"The texts have about {tokens:,} tokens, which take about {seconds:,.0f} seconds; a request may have "
-                f"{most:,} (--max_tokens): send fewer texts, shorter ones, or max_passages.",
+                f"The texts have about {tokens:,} tokens, and a request may have {most:,} (--max_tokens): send fewer "
+                "texts, shorter ones, or max_passages.",
             )
 
     def _refuse_if_full(self, job: Job) -> None:
         """Refuse a job for which there is no room; one short and one long request are always taken."""
         waiting = self._waiting_tokens[job.is_long]
         if self._is_stopping:
-            raise Refused(UNAVAILABLE, "stopping", "The server is stopping: try again later.", retry_after=5)
+            raise Refused(
+                UNAVAILABLE, "stopping", "The server is stopping: try again later.", retry_after=RETRY_SECONDS
+            )
         if waiting and waiting + job.tokens > self._limits.waiting_tokens:
             raise Refused(
                 TOO_MANY,
                 "overloaded",
                 "Too many texts are waiting: try again later.",
-                retry_after=self._retry_after(),
+                retry_after=RETRY_SECONDS,
             )
-
-    def _retry_after(self) -> int:
-        """Seconds after which half of the waiting texts will have been read."""
-        return max(1, round(self.waiting_tokens / self._tokens_per_second / 2))
 
     def _estimated_tokens(
         self, state: State, texts: Sequence[str], pairs: Sequence[str | None], options: CallOptions
@@ -141,34 +175,28 @@ class Batcher:
     def _compute_all(self, is_long: bool) -> None:
         """Compute batches of short or of long jobs until the server stops."""
         while (jobs := self._next_batch(is_long)) is not None:
-            begun = time.perf_counter()
-            tokens = sum(self._compute(group) for group in _grouped(jobs))
-            seconds = max(time.perf_counter() - begun, 1e-6)
+            for group in _grouped(jobs):
+                self._compute(group)
             with self._changed:
-                speed = tokens * self._busy_workers / seconds
-                self._tokens_per_second += (1 - SMOOTHING) * (speed - self._tokens_per_second)
                 self._busy_workers -= 1
                 self._waiting_tokens[is_long] -= sum(job.tokens for job in jobs)
 
-    def _compute(self, jobs: list[Job]) -> int:
-        """Read jobs together; if that fails, one by one, so that an error is the answer to one request alone.
-
-        Returns:
-            The number of tokens that were read.
-        """
+    def _compute(self, jobs: list[Job]) -> None:
+        """Read jobs together; if that fails, one by one, so that an error is the answer to one request alone."""
         try:
             embedded, tokens_of_texts = self._embed(jobs)
         except Exception as error:  # of any type
-            if len(jobs) > 1:
-                return sum(self._compute([job]) for job in jobs)
-            jobs[0].result.set_exception(error)
-            return 0
+            if len(jobs) == 1:
+                jobs[0].result.set_exception(error)
+                return
+            for job in jobs:
+                self._compute([job])
+            return
         first_row = 0
         for job in jobs:
             rows = np.arange(first_row, first_row + len(job.texts))
             job.predict(predictions_at(embedded, rows), sum(tokens_of_texts[row] for row in rows))
             first_row += len(rows)
-        return sum(tokens_of_texts)
 
     def _embed(self, jobs: list[Job]) -> tuple[Predictions, list[int]]:
         """Embed the texts of jobs together; return the tokens of each text, too."""
@@ -237,3 +265,13 @@ def predictions_at(embedded: Predictions, rows: np.ndarray) -> Predictions:
         read_fraction=None if read is None else read[rows],
         passages=None if passages is None else several_passages(passages),
     )
+
+
+def estimated_tokens(text: str) -> int:
+    """An estimate of the number of tokens of a text."""
+    return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
+
+
+def reading_options(options: CallOptions) -> ReadingOptions:
+    """The options that say how texts are read."""
+    return {name: options[name] for name in READING_OPTIONS if name in options}

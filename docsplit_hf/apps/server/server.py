@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from ...classifier.call_options import CallOptions, checked_options
 from ...cores import core_count
@@ -13,7 +14,6 @@ from ...fitting.label_tree import NO_LEVEL
 from ...fitting.rejection import RejectionLimits
 from .access import Access
 from .batching import Batcher, ReadTexts
-from .body_limits import wait_while_connected
 from .decisions import Labels, LabelScores
 from .editing import Editor
 from .errors import NOT_FOUND, Refused, unprocessable
@@ -125,3 +125,19 @@ class Server:
     def labels(self, state: State) -> Labels:
         """The labels of a classifier, for questions."""
         return Labels(state.datastore.label_names, state.datastore.multi_label, self.settings.reject_label)
+
+
+async def wait_while_connected(request: Request, task: asyncio.Task[Any]) -> None:
+    """Wait for a task after the whole body has arrived.
+
+    Raises:
+        ClientDisconnect: If the client closes the connection meanwhile; the task is cancelled.
+    """
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+    if not task.done():
+        task.cancel()
+        raise ClientDisconnect

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import Depends, FastAPI, Request
+from starlette.datastructures import UploadFile
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
 from ....fitting.prediction import with_unreadable
-from ....reading.files.failures import FailedFile, UnreadableFile
-from ..bodies import call_options_of, documented, form_options, parsed
-from ..body_limits import limited_body
+from ....reading.files.failures import UnreadableFile
+from ..bodies import call_options_of, documented, form_options, limited_body, parsed
 from ..errors import unprocessable
 from ..schemas import ClassifyRequest
 from ..server import Server
-from ..uploads import UPLOADED, FileOfText, text_of_upload, upload_of
+from ..uploads import name_of, text_of_upload
 
 
 def add_classify(app: FastAPI, server: Server) -> None:
@@ -25,7 +25,7 @@ def add_classify(app: FastAPI, server: Server) -> None:
     @app.post("/v1/classify", tags=["answers"], dependencies=for_readers, openapi_extra=documented(ClassifyRequest))
     async def classify(request: Request) -> Response:
         """Classify texts; or files, as multipart/form-data: one that cannot be read gets the reason as its answer."""
-        if request.headers.get("content-type", "").startswith(UPLOADED):
+        if request.headers.get("content-type", "").startswith("multipart/form-data"):
             return await _classify_files(request, server)
         body = await parsed(request, ClassifyRequest, server)
         if (body.text is None) == (body.texts is None):
@@ -53,20 +53,24 @@ async def _classify_files(request: Request, server: Server) -> Response:
         return {"type": "http.request", "body": body}
 
     async with Request(request.scope, replay).form(max_files=limits.files, max_fields=50) as form:
-        upload = upload_of(form)
-        options = call_options_of(form_options(upload.options), server)
-        classifier = server.classifier(upload.model)
-        files = [await loop.run_in_executor(server.file_threads, text_of_upload, file) for file in upload.files]
-    texts = [one.text for one in files if isinstance(one, FileOfText)]
+        files = [part for part in form.getlist("file") if isinstance(part, UploadFile)]
+        if not files:
+            raise unprocessable('Upload a file in the field "file".', "file", "missing")
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        classifier = server.classifier(fields.pop("model", None))
+        options = call_options_of(form_options(fields), server)
+        read = [await loop.run_in_executor(server.file_threads, text_of_upload, file) for file in files]
+        names = [name_of(file) for file in files]
+    texts = [one for one in read if isinstance(one, str)]
     if not texts:
-        sentences = [str(UnreadableFile.of(one)) for one in files]
+        sentences = [str(UnreadableFile.of(one)) for one in read]
         raise unprocessable(" ".join(sentences), "file", "unreadable_file")
     state = classifier.state
-    read = await server.read(classifier, state, texts, [None] * len(texts), options, request)
+    found = await server.read(classifier, state, texts, [None] * len(texts), options, request)
     content = {
         "model": classifier.name,
         "version": state.version,
-        "files": [one.file if isinstance(one, FailedFile) else one.name for one in files],
-        "answers": with_unreadable(files, read.answers(), best_only="top_k" not in options),
+        "files": names,
+        "answers": with_unreadable(read, found.answers(), best_only="top_k" not in options),
     }
     return JSONResponse(content)

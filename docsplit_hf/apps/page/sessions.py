@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ...classifier.active_learning import Suggestion
     from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
@@ -170,14 +168,6 @@ class ShownPassage(NamedTuple):
     page: int | None
 
 
-class MapLayout(NamedTuple):
-    """The positions of texts on the map."""
-
-    texts_hash: int  # of all texts on the map, to detect changes
-    ids: list[str]
-    positions: np.ndarray  # (texts, 2), from 0 to 1
-
-
 class TextCounts(NamedTuple):
     """The numbers of texts with a label, of different labels, and of texts without a label."""
 
@@ -214,7 +204,7 @@ class Session:
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
     earlier: list[Moment] = field(default_factory=list)  # that undo restores, the latest last
     stale: bool = False  # whether labels were added since the last fit
-    map: MapLayout | None = None
+    places: dict[str, list[float]] = field(default_factory=dict)  # of the texts on the map, by text
     lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
     _folder: tempfile.TemporaryDirectory = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="docsplit-demo-")

@@ -113,7 +113,7 @@ def table_of(given: Sequence[str] | None) -> Path | None:
 
 
 def column_warning(columns: Sequence[str]) -> str:
-    """A warning about column names that look like texts or are repeated; empty if all look right."""
+    """A warning about the name of a column that looks like a text; empty without one."""
     looks_like_text = next((name for name in columns if len(name.split()) > MAX_COLUMN_NAME_WORDS), None)
     if looks_like_text is not None:
         name = shortened(looks_like_text, 60)
@@ -121,10 +121,6 @@ def column_warning(columns: Sequence[str]) -> str:
             f"The first line is taken for the names of the columns, and {name!r} looks like a text. If it is one, "
             "write a line such as text,label above it, and choose the file again."
         )
-    repeated = [name for name in columns if re.fullmatch(r"(.+)\.\d+", name) and name.rpartition(".")[0] in columns]
-    if repeated:
-        shown = ", ".join(repr(shortened(name, 60)) for name in repeated[:3])
-        return f"Some columns have the same name, and a number was added: {shown}. Check which one is chosen."
     return ""
 
 

@@ -9,8 +9,14 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from docsplit_hf.apps.page.document_links import ADDRESS, DocumentLinks
-from docsplit_hf.apps.page.documents import add_files, read_documents
-from docsplit_hf.apps.page.given_files import GivenFile, below_common_folder, folder_labels, given_files
+from docsplit_hf.apps.page.documents import (
+    GivenFile,
+    add_files,
+    below_common_folder,
+    folder_labels,
+    given_files,
+    read_documents,
+)
 from docsplit_hf.apps.page.planned import write_answers
 from docsplit_hf.apps.page.sessions import PageLimits, Session
 from docsplit_hf.apps.page.views import answer, answered, find_row
@@ -59,7 +65,7 @@ def test_documents_are_classified_with_their_pages(session, files):
     asked = files["music"][7:] + files["cooking"][7:] + files["bad"]
     given = read_documents(given_files(asked), session.limits)
     assert given.failed_summary() == " 1 file could not be read: see the list."
-    session.planned = answered(session, given.to_classify(), error_rate=None)
+    session.planned = answered(session, given.planned, error_rate=None)
     session.unread = given.unread()
     right = sum(one.label in one.name for one in session.planned)
     assert right >= 0.8 * len(session.planned) and len(session.planned) == len(asked) - 1
@@ -99,7 +105,7 @@ def test_documents_without_a_label_are_added_once(session, files):
 
 def test_limits_hold_for_documents(files):
     given = read_documents(given_files(files["music"][:2]), PageLimits(characters=20))
-    assert [one.reason for one in given.failed] == ["too large"] * 2 and not given.texts
+    assert [one.reason for one in given.failed] == ["too large"] * 2 and not given.planned
     with pytest.raises(ValueError, match="These are 3 texts or more, and this page takes 2"):
         read_documents(given_files(files["music"][:3]), PageLimits(rows=2))
     with pytest.raises(ValueError, match="Choose files or a folder first"):

@@ -29,11 +29,10 @@ def main() -> None:
     if command in REMOVED:
         parser.exit(WRONG_INPUT, f"{REMOVED[command]}\n")
     parser.parse_args([command])
-    if command in ("fit", "train", "classify"):
-        for option, _ in options_of(options):
-            name = option.removeprefix("--")
-            if advice := REMOVED_OPTIONS.get(name) or REMOVED_OPTIONS.get(f"{command} {option}"):
-                parser.exit(WRONG_INPUT, f"{option} was removed: {advice}.\n")
+    for option, _ in options_of(options):
+        of_all = REMOVED_OPTIONS.get(option.removeprefix("--")) if command in ("fit", "train", "classify") else None
+        if advice := of_all or REMOVED_OPTIONS.get(f"{command} {option}"):
+            parser.exit(WRONG_INPUT, f"{option} was removed: {advice}.\n")
     if options in (["--help"], ["-h"]):
         sys.stdout.write(help_of(command))
         return

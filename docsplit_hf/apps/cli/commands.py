@@ -39,7 +39,7 @@ REMOVED = {
     "label": "docsplit label was removed: docsplit suggest writes a file of the documents to label next, and docsplit "
     "demo shows them on a page.",
 }
-# Options of earlier versions of fit, train and classify, and what to use instead.
+# Options of earlier versions of fit, train and classify, or of the command that is named, and what to use instead.
 _HEADS = "KNNClassifier.from_encoder takes it in Python"
 _INDEX = "KNNDatastore.reindex builds another index in Python"
 _PAPER = "python -m experiments runs the tasks and protocols of the papers"
@@ -64,6 +64,9 @@ REMOVED_OPTIONS = {
     "merge_labels": "give such labels one name in the file",
     "train --unlabeled_name": "docsplit fit learns from documents; in Python, add_documents and fit of the pipeline do",
     "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",
+    "demo --max_disk_megabytes": "--max_sessions limits how much is stored",
+    "serve --max_label_characters": "the name of a label has at most 200 characters",
+    "serve --wait_ms": "the server waits for no further requests",
     "datastore": "the pipeline takes a collection of Milvus in Python: docs/remote_datastore.md",
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.

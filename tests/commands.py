@@ -9,7 +9,7 @@ from transformers import HfArgumentParser
 
 from docsplit_hf.apps.cli import demo, pretrain_arguments, serve
 from docsplit_hf.apps.cli.commands import with_options
-from docsplit_hf.apps.cli.embed import EmbeddingArguments, EncoderArguments
+from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.evaluate import EvaluationArguments
 from docsplit_hf.apps.cli.export import ExportArguments
 from docsplit_hf.apps.cli.old_classify import new_commands, option_types
@@ -27,7 +27,7 @@ from experiments.papers_options import PaperSettings
 
 ROOT = Path(__file__).parents[1]
 OTHERS = {
-    "embed": (EmbeddingArguments, EncoderArguments),
+    "embed": (EmbeddingArguments,),
     "suggest": (SuggestionArguments,),
     "undo": (UndoArguments,),
     "watch": (WatchArguments,),

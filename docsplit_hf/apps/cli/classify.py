@@ -242,13 +242,18 @@ def show_plan(planned: list[SortedFile], source: Path, folder: Path) -> dict[str
     return {"plan": str(path), "files": len(planned), "by_folder": by_folder}
 
 
+def parse(words: list[str] | None = None) -> tuple[PredictionArguments, AnswerArguments, PredictionFiles]:
+    """Parse a command line, and check its files before anything is computed."""
+    parser = PlainParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
+    arguments, answers = parse_arguments(parser, words, main=MAIN_OPTIONS)
+    return arguments, answers, arguments.files()
+
+
 def main() -> dict[str, Any]:
     """Classify a file; return the figures for ``--json``."""
-    parser = PlainParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
-    arguments, answers = parse_arguments(parser, main=MAIN_OPTIONS)
+    arguments, answers, files = parse()
     refuse_processes("classify")
     options = answers.call_options()
-    files = arguments.files()
     show_log()
     opened = open_to_answer(arguments, answers)
     try:

@@ -95,6 +95,9 @@ def main() -> dict[str, Any]:
     commands = new_commands(sys.argv[1:])
     if not commands:
         return classify.main()
+    last, *words = commands[-1]
+    if last == "classify":
+        classify.parse(words)  # finds mistakes before a classifier is made
     rank = os.environ.get("RANK", "0")
     if rank == "0":
         print(describe(commands))

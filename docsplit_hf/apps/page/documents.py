@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ...classifier.sorting_plan import reason_of
 from ...reading.files.failures import FailedFile
 from ...reading.files.finding import is_hidden
 from ...reading.files.ocr import installed_engine
@@ -67,7 +68,7 @@ class Documents(NamedTuple):
     @property
     def failed_rows(self) -> list[list[str]]:
         """Rows of a table of the files that could not be read."""
-        return [[one.file, shortened(_reason(one), 90), one.remedy] for one in self.failed]
+        return [[one.file, shortened(reason_of(one._asdict()), 90), one.remedy] for one in self.failed]
 
     def failed_summary(self) -> str:
         """Describe how many files could not be read; empty if all were."""
@@ -75,12 +76,7 @@ class Documents(NamedTuple):
 
     def unread(self) -> list[Row]:
         """What the file of the answers says of the files that could not be read."""
-        return [{"file": one.file, "reason": _reason(one)} for one in self.failed]
-
-
-def _reason(failed: FailedFile) -> str:
-    """The reason with its details."""
-    return f"{failed.reason} ({failed.detail})" if failed.detail else failed.reason
+        return [{"file": one.file, "reason": reason_of(one._asdict())} for one in self.failed]
 
 
 def read_documents(given: Sequence[GivenFile], limits: PageLimits, with_ocr: bool = False) -> Documents:

@@ -23,15 +23,14 @@ SHORTEST_TOKEN = 16  # characters; shorter ones can be guessed
 NAMED_TOKEN = re.compile(r"(?:(?P<name>[\w.@-]{1,64})=)?(?P<token>[\x21-\x7e]+)")
 
 
+@dataclass(frozen=True)
 class Tokens:
-    """The tokens that open a part of the server."""
+    """The tokens that open a part of the server: the name of the owner, for the log, by the SHA-256 of each token."""
 
-    def __init__(self, owner_of: Mapping[bytes, str]) -> None:
-        """Take the owner's name, for the edit log, by the SHA-256 of each token."""
-        self._owner_of = dict(owner_of)
+    owner_of: Mapping[bytes, str]
 
     def __bool__(self) -> bool:
-        return bool(self._owner_of)
+        return bool(self.owner_of)
 
     @classmethod
     def read(cls, variable: str, path: str | Path | None, default_name: str) -> Tokens:
@@ -57,7 +56,7 @@ class Tokens:
         """The name of a token's owner; None if it is unknown. Takes as long for a wrong token as for a right one."""
         digest = sha256((given or "").encode()).digest()
         found = None
-        for known, name in self._owner_of.items():
+        for known, name in self.owner_of.items():
             if hmac.compare_digest(known, digest):
                 found = name
         return found

@@ -57,7 +57,7 @@ class Job:
     def reading_key(self) -> tuple[object, ...]:
         """What jobs must have in common for their texts to be read together."""
         is_paired = any(pair is not None for pair in self.pairs)
-        return (*self.state.reading_key(), is_paired, *sorted(reading_options(self.options).items()))
+        return (id(self.state), is_paired, *sorted(reading_options(self.options).items()))
 
     def predict(self, embedded: Predictions, token_count: int) -> None:
         """Finish the job, whose texts were embedded."""

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VERSION_DIGITS = 12
-# Settings of a classifier that decide how it reads a text; with the same encoder, texts may be read together.
-READING_SETTINGS = (
-    "pooling",
-    "retrieval_pooling",
-    "max_length",
-    "long_documents",
-    "passage_length",
-    "truncate_dim",
-    "prompt",
-    "include_prompt",
-    "normalize",
-)
 
 
 def version_on_disk(folder: Path) -> str:
@@ -72,17 +60,6 @@ class State:
     def datastore(self) -> Store | FixedStore:
         """The examples."""
         return self.pipe.datastore
-
-    def reading_key(self) -> tuple[object, ...]:
-        """What texts must have in common to be read together: the encoder and how it is used."""
-        if isinstance(self.pipe, Classifier):
-            return (id(self.pipe),)
-        model = self.pipe.model
-        if not self.pipe.embedder.is_local:  # an endpoint
-            return (id(model),)
-        if model.config.num_labels or model.retrieval_head is not None:
-            return (id(model.encoder), id(model.retrieval_head))
-        return (id(model.encoder), *(getattr(model.config, name) for name in READING_SETTINGS))
 
     def on_device(self) -> AbstractContextManager:
         """Where the encoder runs."""

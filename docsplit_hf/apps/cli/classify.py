@@ -17,7 +17,7 @@ import os
 import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
@@ -242,18 +242,26 @@ def show_plan(planned: list[SortedFile], source: Path, folder: Path) -> dict[str
     return {"plan": str(path), "files": len(planned), "by_folder": by_folder}
 
 
-def parse(words: list[str] | None = None) -> tuple[PredictionArguments, AnswerArguments, PredictionFiles]:
-    """Parse a command line, and check its files before anything is computed."""
+class Parsed(NamedTuple):
+    """A command line, with the options of the call and the files, which are checked before anything is computed."""
+
+    arguments: PredictionArguments
+    answers: AnswerArguments
+    options: dict[str, Any]
+    files: PredictionFiles
+
+
+def parse(words: list[str] | None = None) -> Parsed:
+    """Parse and check a command line; None: that of the process."""
     parser = PlainParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
     arguments, answers = parse_arguments(parser, words, main=MAIN_OPTIONS)
-    return arguments, answers, arguments.files()
+    return Parsed(arguments, answers, answers.call_options(), arguments.files())
 
 
 def main() -> dict[str, Any]:
     """Classify a file; return the figures for ``--json``."""
-    arguments, answers, files = parse()
+    arguments, answers, options, files = parse()
     refuse_processes("classify")
-    options = answers.call_options()
     show_log()
     opened = open_to_answer(arguments, answers)
     try:

@@ -1,9 +1,8 @@
-"""Editor: changes the examples of a served classifier, fits it, and saves it, one change at a time."""
+"""edit: change a served classifier, and save it, one change at a time."""
 
 from __future__ import annotations
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
@@ -18,6 +17,7 @@ from .states import State, version_on_disk, weights_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
@@ -26,67 +26,49 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Editor:
-    """The one writer of a classifier's folder in this process.
+def edit(classifier: ServedFolder, make: Callable[[KNNClassifierPipeline], dict[str, Any]], who: str) -> dict[str, Any]:
+    """Make a change for an editor, and return the answer that acknowledges it.
 
-    Changes are made in a copy of the classifier, saved to the folder in one moment, and only then served and
-    acknowledged. So answers come from the state before a change or the state after it.
+    It is made in a copy of the classifier, saved to the folder in one moment, and only then served and acknowledged. So
+    answers come from the state before a change or the state after it.
     """
-
-    def __init__(self, classifier: ServedFolder) -> None:
-        self.classifier = classifier
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"docsplit-edit-{classifier.name}")
-
-    def close(self) -> None:
-        """Finish the changes under way."""
-        self._thread.shutdown(wait=True)
-
-    def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a function after the changes under way; returns a future."""
-        return self._thread.submit(function, *arguments)
-
-    def change(self, make: Callable[[KNNClassifierPipeline], dict[str, Any]], who: str) -> dict[str, Any]:
-        """Make a change for an editor, and return the answer that acknowledges it."""
-        before = self._current()
+    with classifier.lock:
+        before = _state_in_folder(classifier)
         pipe = copied(before.pipe)
         with unlogged():
             answer = make(pipe)
-        state = self._save_state(before, pipe)
-        self.classifier.state = state
-        forget_edits(self.classifier.folder, set(pipe.datastore.ids))  # in the log that earlier versions wrote
-        logger.info("%s was edited by %s: %s became %s.", self.classifier.name, who, before.version, state.version)
-        return {"version": state.version, **answer}
+        state = _save_state(classifier.folder, before, pipe)
+        classifier.state = state
+        forget_edits(classifier.folder, set(pipe.datastore.ids))  # in the log that earlier versions wrote
+    logger.info("%s was edited by %s: %s became %s.", classifier.name, who, before.version, state.version)
+    return {"version": state.version, **answer}
 
-    def reload_if_replaced(self) -> None:
-        """Serve the version in the folder, if another program has replaced it."""
-        if self.classifier.is_replaced():
-            self.classifier.reload()
 
-    def _current(self) -> State:
-        """The state to change: the one in the folder."""
-        try:
-            version_on_disk(self.classifier.folder)
-        except (FileNotFoundError, NotADirectoryError):
-            raise Refused(
-                UNAVAILABLE,
-                "no_folder",
-                f"The folder of {self.classifier.name} is not in its place, so nothing can be changed: put it back.",
-            ) from None
-        self.reload_if_replaced()
-        return self.classifier.state
+def _state_in_folder(classifier: ServedFolder) -> State:
+    """The state to change: the one in the folder."""
+    try:
+        version_on_disk(classifier.folder)
+    except (FileNotFoundError, NotADirectoryError):
+        raise Refused(
+            UNAVAILABLE,
+            "no_folder",
+            f"The folder of {classifier.name} is not in its place, so nothing can be changed: put it back.",
+        ) from None
+    classifier.reload_if_replaced()
+    return classifier.state
 
-    def _save_state(self, before: State, pipe: KNNClassifierPipeline) -> State:
-        """Save a pipeline to the folder in one moment, unless another program has replaced it."""
-        folder = self.classifier.folder
-        has_same_calibration = pipe.model.config.to_dict() == before.pipe.model.config.to_dict()
-        try:
-            with save_lock(folder):
-                if version_on_disk(folder) != before.version:
-                    raise Refused(CONFLICT, "replaced", "The folder was replaced by another program: try again.")
-                (pipe.datastore if has_same_calibration else pipe).save_pretrained(folder)
-                return State(pipe, version_on_disk(folder), weights_on_disk(folder))
-        except SafetensorError as error:  # what safetensors raises when the disk is full
-            raise OSError(f"{folder} cannot be written: {error}") from error
+
+def _save_state(folder: Path, before: State, pipe: KNNClassifierPipeline) -> State:
+    """Save a pipeline to the folder in one moment, unless another program has replaced it."""
+    has_same_calibration = pipe.model.config.to_dict() == before.pipe.model.config.to_dict()
+    try:
+        with save_lock(folder):
+            if version_on_disk(folder) != before.version:
+                raise Refused(CONFLICT, "replaced", "The folder was replaced by another program: try again.")
+            (pipe.datastore if has_same_calibration else pipe).save_pretrained(folder)
+            return State(pipe, version_on_disk(folder), weights_on_disk(folder))
+    except SafetensorError as error:  # what safetensors raises when the disk is full
+        raise OSError(f"{folder} cannot be written: {error}") from error
 
 
 def change_examples(pipe: KNNClassifierPipeline, body: ExamplesRequest, most_labels: int) -> dict[str, Any]:

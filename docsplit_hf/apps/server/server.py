@@ -15,7 +15,6 @@ from ...fitting.rejection import RejectionLimits
 from .access import Access
 from .batching import Batcher, ReadTexts
 from .decisions import Labels, LabelScores
-from .editing import Editor
 from .errors import NOT_FOUND, Refused, unprocessable
 from .metrics import Metrics
 from .served_folders import ServedFolder
@@ -35,19 +34,15 @@ class Server:
         self.access = access
         self.batcher = Batcher(settings)
         self.metrics = Metrics(self.batcher)
-        self.editors: dict[str, Editor] = {}
+        self.edit_thread = ThreadPoolExecutor(1, thread_name_prefix="docsplit-edit")
         # Files may take minutes: they are read in threads of their own.
         self.file_threads = ThreadPoolExecutor(core_count(), thread_name_prefix="docsplit-files")
         self.is_ready = False
-        if access.editors:
-            for name, classifier in classifiers.items():
-                self.editors[name] = Editor(classifier)
 
     def close(self) -> None:
         """Finish the work under way."""
         self.is_ready = False
-        for editor in self.editors.values():
-            editor.close()
+        self.edit_thread.shutdown()
         self.file_threads.shutdown(cancel_futures=True)
         self.batcher.stop()
 

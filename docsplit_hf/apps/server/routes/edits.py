@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
 from ..bodies import documented, parsed
-from ..editing import change_examples
+from ..editing import change_examples, edit
 from ..errors import UNAVAILABLE, Refused, unprocessable
 from ..schemas import ExamplesRequest, FitRequest
 from ..server import Server
@@ -25,13 +25,15 @@ def add_edits(app: FastAPI, server: Server) -> None:
     for_editors = [Depends(server.access.editor)]
     limits = server.settings.limits
 
-    async def edit(request: Request, model: str | None, kind: str, make: Callable[..., dict[str, Any]]) -> Response:
+    async def answer_edit(
+        request: Request, model: str | None, kind: str, make: Callable[..., dict[str, Any]]
+    ) -> Response:
         """Make an edit for the editor who sends a request."""
         who = await server.access.editor(request)
         classifier = server.classifier(model)
-        editor = server.editors[classifier.name]
+        loop = asyncio.get_running_loop()
         try:
-            answer = await asyncio.wrap_future(editor.run(editor.change, make, who))
+            answer = await loop.run_in_executor(server.edit_thread, edit, classifier, make, who)
         except (ValueError, TypeError) as error:
             raise unprocessable(classifier.without_paths(str(error))) from error
         except OSError as error:  # such as a full disk
@@ -51,7 +53,7 @@ def add_edits(app: FastAPI, server: Server) -> None:
             raise unprocessable(f"Too many changes at a time: send at most {limits.texts:,}.", "add", "too_many")
         server.check_texts([example.text for example in body.add], [example.text_pair for example in body.add])
         make = partial(change_examples, body=body, most_labels=limits.labels)
-        return await edit(request, body.model, "examples", make)
+        return await answer_edit(request, body.model, "examples", make)
 
     @app.post("/v1/fit", tags=["edits"], dependencies=for_editors, openapi_extra=documented(FitRequest))
     async def fit(request: Request) -> Response:
@@ -62,4 +64,4 @@ def add_edits(app: FastAPI, server: Server) -> None:
             report = pipe.fit(show_progress=False, class_proportions=body.class_proportions)
             return {"report": str(report)}
 
-        return await edit(request, body.model, "fit", fit_pipeline)
+        return await answer_edit(request, body.model, "fit", fit_pipeline)

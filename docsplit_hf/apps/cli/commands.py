@@ -73,11 +73,6 @@ REMOVED_OPTIONS = {
 HELP_PAGE = Path(__file__).with_name("command_line.md")
 
 
-def with_option(name: str, words: list[str]) -> list[str]:
-    """Write a first word without the name of its option, such as a folder, with it."""
-    return with_options((name,), words)
-
-
 def with_options(names: Sequence[str], words: list[str]) -> list[str]:
     """Write the first words without the names of their options with them."""
     given = list(itertools.takewhile(lambda word: not word.startswith("-"), words[: len(names)]))

@@ -148,7 +148,9 @@ class Events:
         """Remove all texts."""
 
         def remove_all(session: Session) -> str:
-            session.replace(self.shared.new_pipeline())
+            session.pipe = self.shared.new_pipeline()
+            session.kept = []
+            session.stale = False
             return "All texts are removed: Undo brings them back."
 
         self.change(key, remove_all)

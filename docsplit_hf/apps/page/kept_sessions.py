@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import shutil
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +43,7 @@ class KeptSessions:
             while len(self._sessions) > self._limits.sessions:
                 self._sessions.popitem(last=False)
             with contextlib.suppress(FileNotFoundError):  # nothing was added yet
-                os.utime(self._folder(key))
+                os.utime(self._folder(key), ns=(time.time_ns(), time.time_ns()))  # the system's own is coarse
             return self._sessions[key]
 
     @contextlib.contextmanager
@@ -49,15 +51,16 @@ class KeptSessions:
         """A session to change. It is saved afterwards, or restored after an exception."""
         session = self[key]
         with session.lock:
-            before = session.moment()
+            before = copy.copy(session)
             session.pipe = copied(before.pipe)
             try:
                 yield session
                 self._store(key, session)
             except BaseException:
-                session.go_back(before)
+                session.restore(before)
                 raise
-            session.earlier = [*session.earlier, before][-KEPT_CHANGES:]
+            session.earlier = [*before.earlier, before][-KEPT_CHANGES:]
+            before.earlier = []  # which would hold all that came before
 
     def undo(self, key: str | None) -> Session:
         """Undo the last change of a session."""
@@ -65,7 +68,9 @@ class KeptSessions:
         with session.lock:
             if not session.earlier:
                 raise ValueError("There is nothing to undo.")
-            session.go_back(session.earlier.pop())
+            *earlier, last = session.earlier
+            session.restore(last)
+            session.earlier = earlier
             self._store(key, session)
         return session
 
@@ -90,7 +95,7 @@ class KeptSessions:
         for old in folder.iterdir():
             if old.name != TEXTS or session.pipe.datastore is None:
                 shutil.rmtree(old, ignore_errors=True)
-        os.utime(folder)
+        os.utime(folder, ns=(time.time_ns(), time.time_ns()))
         with self._lock:
             others = sorted(folder.parent.iterdir(), key=lambda other: other.stat().st_mtime_ns, reverse=True)
             for forgotten in others[self._limits.sessions :]:

@@ -181,14 +181,6 @@ class TextCounts(NamedTuple):
         return self.labeled + self.unlabeled
 
 
-class Moment(NamedTuple):
-    """A session before a change: the texts, the confirmed labels, and the plan."""
-
-    pipe: KNNClassifierPipeline
-    kept: list[str]
-    planned: tuple[PlannedText, ...]
-
-
 @dataclass(eq=False)
 class Session:
     """The pipeline of one visitor, and the state of the page."""
@@ -202,7 +194,7 @@ class Session:
     unread: Sequence[Row] = ()  # what the file of the answers says of the files that could not be read
     opened: int | None = None  # the row of the plan that is shown
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
-    earlier: list[Moment] = field(default_factory=list)  # that undo restores, the latest last
+    earlier: list[Session] = field(default_factory=list)  # copies that undo restores, the latest last
     stale: bool = False  # whether labels were added since the last fit
     places: dict[str, list[float]] = field(default_factory=dict)  # of the texts on the map, by text
     lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
@@ -210,6 +202,10 @@ class Session:
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="docsplit-demo-")
     )
     _ready: PreparedExperts | None = None
+
+    def __post_init__(self) -> None:
+        """See whether the last labels of a session that was saved are to be learned."""
+        self.stale = self.fitted is not None and self.fitted.report.examples != len(self.pipe.datastore)
 
     @property
     def folder(self) -> Path:
@@ -227,20 +223,9 @@ class Session:
         if self.pipe.datastore is None or not len(self.pipe.datastore):
             raise ValueError("No text has a label yet: give some a label in step 2 or 4.")
 
-    def replace(self, pipe: KNNClassifierPipeline, kept: Iterable[str] = ()) -> None:
-        """Replace all texts."""
-        self.pipe = pipe
-        self.kept = list(kept)
-        self.stale = self.fitted is not None and self.fitted.report.examples != len(pipe.datastore)
-
-    def moment(self) -> Moment:
-        """What ``go_back`` restores."""
-        return Moment(self.pipe, list(self.kept), self.planned)
-
-    def go_back(self, moment: Moment) -> None:
-        """Restore an earlier moment."""
-        self.replace(moment.pipe, moment.kept)
-        self.planned = moment.planned
+    def restore(self, earlier: Session) -> None:
+        """Become a copy of this session that was made earlier."""
+        vars(self).update(vars(earlier))
 
     @property
     def fitted(self) -> Fit | None:

@@ -169,3 +169,12 @@ def test_texts_of_an_earlier_version_are_opened_and_replaced(new_server, key, tm
     assert server[key].counts() == (0, 0, 1)
     add(server, key, "A short river.")
     assert states(tmp_path) == [state] and new_server()[key].counts() == (0, 0, 2)
+
+
+def test_labels_that_were_not_learned_before_a_restart_are_learned_after_it(new_server, key):
+    server = new_server()
+    with server.changing(key) as session:
+        add_texts(session, GIVEN)
+    with server.changing(key) as session:
+        give_label(session, "A long river.", "music", learn_now=False)
+    assert session.stale and new_server()[key].stale

@@ -38,8 +38,7 @@ from ...reading.labels import labels_by_name
 from ...reading.load_documents import load_unlabeled_texts
 from ...training.command_line import parse_arguments, script, show_log
 from ...training.resuming import check_output_dir
-from .labeled_arguments import LabeledArguments, load_splits
-from .made_classifier import report_classifier
+from .labeled_arguments import LabeledArguments, load_splits, report_classifier
 from .shared_options import OUTPUT_DIR, refuse_processes
 
 UNLABELED_HELP = (

@@ -6,23 +6,44 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import ClientDisconnect, Request
 
-from ...classifier.call_options import CallOptions, checked_options
+from ...classifier.call_options import CallOptions
 from ...cores import core_count
 from ...fitting.label_tree import NO_LEVEL
-from ...fitting.rejection import RejectionLimits
 from .access import Access
 from .batching import Batcher, ReadTexts
 from .decisions import Labels, LabelScores
 from .errors import NOT_FOUND, Refused, unprocessable
-from .metrics import Metrics
 from .served_folders import ServedFolder
 from .settings import ServerSettings
 from .states import State
 
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 # Names that clients send without having been given one: the first classifier answers.
 DEFAULT_MODELS = ("jev-latest", "docsplit")
+
+
+class Metrics:
+    """Counters of a server, in a registry of their own."""
+
+    def __init__(self, batcher: Batcher) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "docsplit_requests", "Requests by path and status.", ["path", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "docsplit_request_seconds", "Seconds for a request.", ["path"], buckets=SECONDS, registry=self.registry
+        )
+        self.texts = Counter("docsplit_texts", "Texts that were read.", ["model"], registry=self.registry)
+        self.rejectable = Counter(
+            "docsplit_rejectable_texts", "Texts for which rejection was asked.", ["model"], registry=self.registry
+        )
+        self.rejected = Counter("docsplit_rejected_texts", "Texts without a label.", ["model"], registry=self.registry)
+        self.edits = Counter("docsplit_edits", "Acknowledged edits.", ["model", "kind"], registry=self.registry)
+        waiting = Gauge("docsplit_waiting_tokens", "Tokens of texts that wait.", registry=self.registry)
+        waiting.set_function(lambda: batcher.waiting_tokens)
 
 
 class Server:
@@ -106,16 +127,6 @@ class Server:
             is_rejected=is_rejected,
             reason="no content" if is_rejected and rejection.has_no_content[0] else None,
         )
-
-    def decision_options(self, reject: float | None) -> CallOptions:
-        """The options of answers to questions: the server's limits, or those of a request."""
-        reject = self.settings.reject if reject is None else reject
-        if reject is None:
-            return {}
-        try:
-            return checked_options(reject=RejectionLimits(reject, self.settings.novelty))
-        except ValueError as error:
-            raise unprocessable(str(error), "x_reject") from None
 
     def labels(self, state: State) -> Labels:
         """The labels of a classifier, for questions."""

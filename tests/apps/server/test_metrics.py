@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from docsplit_hf.apps.server.metrics import Metrics
+from docsplit_hf.apps.server.server import Metrics
 
 BATCHER = SimpleNamespace(waiting_tokens=3)
 

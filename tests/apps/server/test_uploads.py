@@ -12,11 +12,11 @@ from starlette.datastructures import UploadFile
 
 from docsplit_hf.apps.server.access import Access, Tokens
 from docsplit_hf.apps.server.app import make_app
+from docsplit_hf.apps.server.routes.classify import name_of, text_of_upload
 from docsplit_hf.apps.server.served_folders import ServedFolder
 from docsplit_hf.apps.server.server import Server
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.apps.server.states import Encoders
-from docsplit_hf.apps.server.uploads import name_of, text_of_upload
 from docsplit_hf.reading.files import reader
 from docsplit_hf.reading.files.failures import UNKNOWN_FORMAT, UnreadableFile
 

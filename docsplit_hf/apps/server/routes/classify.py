@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import shutil
+import tempfile
+from pathlib import Path
 
 from fastapi import Depends, FastAPI, Request
 from starlette.datastructures import UploadFile
@@ -10,12 +14,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
 from ....fitting.prediction import with_unreadable
-from ....reading.files.failures import UnreadableFile
+from ....reading.files.failures import EMPTY, FailedFile, UnreadableFile, failed_file
 from ..bodies import call_options_of, documented, form_options, limited_body, parsed
 from ..errors import unprocessable
 from ..schemas import ClassifyRequest
 from ..server import Server
-from ..uploads import name_of, text_of_upload
+
+SUFFIX = re.compile(r"\.\w{1,10}")
+LONGEST_NAME = 200  # characters
 
 
 def add_classify(app: FastAPI, server: Server) -> None:
@@ -74,3 +80,25 @@ async def _classify_files(request: Request, server: Server) -> Response:
         "answers": with_unreadable(read, found.answers(), best_only="top_k" not in options),
     }
     return JSONResponse(content)
+
+
+def name_of(upload: UploadFile) -> str:
+    """The name of an uploaded file, without folders."""
+    return Path((upload.filename or "").replace("\\", "/")).name[:LONGEST_NAME] or "file"
+
+
+def text_of_upload(upload: UploadFile) -> str | FailedFile:
+    """Read an uploaded file. Its name gives the suffix, but names no path here."""
+    from ....reading.files.reader import read_file  # here, as a server starts without it
+
+    name = name_of(upload)
+    suffix = Path(name).suffix
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"upload{suffix if SUFFIX.fullmatch(suffix) else ''}")
+        with path.open("wb") as copy:
+            shutil.copyfileobj(upload.file, copy)
+        try:
+            text = read_file(path).text
+        except UnreadableFile as error:
+            return FailedFile(name, error.reason, error.remedy, error.detail.replace(str(path), name))
+    return text if text.strip() else failed_file(name, EMPTY)

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
-from ..bodies import documented, parsed
+from ..bodies import call_options_of, documented, parsed
 from ..decisions import (
     Labels,
     LabelScores,
@@ -21,7 +21,7 @@ from ..decisions import (
     text_of_state,
 )
 from ..errors import unprocessable
-from ..schemas import DecisionsRequest, SystemOneRequest
+from ..schemas import AnswerOptions, DecisionsRequest, SystemOneRequest
 from ..server import Server
 
 
@@ -43,7 +43,8 @@ def add_decisions(app: FastAPI, server: Server) -> None:
         classifier = server.classifier(body.model)
         state = classifier.state
         questions = questions_of(server.labels(state))
-        options = server.decision_options(body.x_reject)
+        novelty = None if body.x_reject is None else server.settings.novelty
+        options = call_options_of(AnswerOptions(reject=body.x_reject, novelty=novelty), server)
         read = await server.read(classifier, state, [text], [None], options, request)
         usage = {"input_tokens": read.token_count, "output_tokens": 0}
         content = {"model": classifier.name, "usage": usage, "x_version": state.version}

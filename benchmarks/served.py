@@ -67,11 +67,9 @@ class ServerProcess:
         finally:
             connection.close()
 
-    def edit(self, path: str, body: object = None, key: str | None = None) -> tuple[int, dict]:
+    def edit(self, path: str, body: object = None) -> tuple[int, dict]:
         """Send an edit with the token of the editor."""
         headers = {"Authorization": f"Bearer {EDIT_TOKEN}"}
-        if key is not None:
-            headers["Idempotency-Key"] = key
         return self.send("POST" if body is not None else "GET", path, body, **headers)
 
     def kill(self) -> None:

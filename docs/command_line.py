@@ -16,8 +16,7 @@ from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE
 BEGIN = """# Command line
 
 The output of `--help` for each command. `--help_all` of `pretrain`, `fit`, `train` and `classify` adds \
-all other options, including those of transformers' `TrainingArguments`. `eval "$(docsplit --completion)"` makes bash \
-and zsh complete them.
+all other options, including those of transformers' `TrainingArguments`.
 
 The commands are the modules of `docsplit_hf/apps/cli/`: `docsplit fit` runs `docsplit_hf/apps/cli/fit.py`. \
 `python -m docsplit_hf COMMAND` does the same; on several processes: `accelerate launch -m docsplit_hf COMMAND`.

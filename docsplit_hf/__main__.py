@@ -6,7 +6,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from .apps.cli.commands import COMMANDS, REMOVED, REMOVED_OPTIONS, completion, help_of
+from .apps.cli.commands import COMMANDS, REMOVED, REMOVED_OPTIONS, help_of
 from .apps.pipelines import check_installation
 from .extras import check_command, options_of
 
@@ -21,23 +21,18 @@ def main() -> None:
         usage="%(prog)s COMMAND [options]",
         description=f"Embeddings and classification of long documents.\n\ncommands:\n{listed}",
         epilog="docsplit COMMAND --help shows the options of a command.\n"
-        "On several processes: accelerate launch -m docsplit_hf COMMAND ...\n"
-        'Completion in bash and zsh: eval "$(docsplit --completion)"',
+        "On several processes: accelerate launch -m docsplit_hf COMMAND ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", choices=COMMANDS, help=argparse.SUPPRESS)
-    if sys.argv[1:] == ["--completion"]:
-        sys.stdout.write(completion())
-        return
     command, *options = sys.argv[1:] or ["--help"]
     if command in REMOVED:
         parser.exit(WRONG_INPUT, f"{REMOVED[command]}\n")
     parser.parse_args([command])
-    if command in ("fit", "train", "classify"):
-        for option, _ in options_of(options):
-            name = option.removeprefix("--")
-            if advice := REMOVED_OPTIONS.get(name) or REMOVED_OPTIONS.get(f"{command} {option}"):
-                parser.exit(WRONG_INPUT, f"{option} was removed: {advice}.\n")
+    for option, _ in options_of(options):
+        of_all = REMOVED_OPTIONS.get(option.removeprefix("--")) if command in ("fit", "train", "classify") else None
+        if advice := of_all or REMOVED_OPTIONS.get(f"{command} {option}"):
+            parser.exit(WRONG_INPUT, f"{option} was removed: {advice}.\n")
     if options in (["--help"], ["-h"]):
         sys.stdout.write(help_of(command))
         return

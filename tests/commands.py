@@ -9,7 +9,7 @@ from transformers import HfArgumentParser
 
 from docsplit_hf.apps.cli import demo, pretrain_arguments, serve
 from docsplit_hf.apps.cli.commands import with_options
-from docsplit_hf.apps.cli.embed import EmbeddingArguments, EncoderArguments
+from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.evaluate import EvaluationArguments
 from docsplit_hf.apps.cli.export import ExportArguments
 from docsplit_hf.apps.cli.old_classify import new_commands, option_types
@@ -27,7 +27,7 @@ from experiments.papers_options import PaperSettings
 
 ROOT = Path(__file__).parents[1]
 OTHERS = {
-    "embed": (EmbeddingArguments, EncoderArguments),
+    "embed": (EmbeddingArguments,),
     "suggest": (SuggestionArguments,),
     "undo": (UndoArguments,),
     "watch": (WatchArguments,),
@@ -103,7 +103,14 @@ def _parsed(command):
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if name == "pretrain":
         return pretrain_arguments.parse_command_line("", arguments)[1]
-    assert not (name == "classify" and new_commands(arguments)), f"{command} is an earlier command line"
+    if name == "classify" and (commands := new_commands(arguments)):
+        names = [one for one, *_ in commands]
+        assert names == ["fit", "classify"], f"{command} is an earlier command line"
+        return [
+            part
+            for one in commands
+            for part in HfArgumentParser(option_types(one[0])).parse_args_into_dataclasses(one[1:])
+        ]
     if name == "audit":
         arguments = ["--model_name_or_path", *arguments]
     return HfArgumentParser(option_types(name)).parse_args_into_dataclasses(arguments)

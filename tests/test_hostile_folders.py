@@ -25,7 +25,6 @@ from docsplit_hf import (
     finish_save,
 )
 from docsplit_hf.apps.page.sessions import SharedModel
-from docsplit_hf.apps.server.edit_log import EditLog
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
 from docsplit_hf.encoding.checkpoints.checkpoint import (
     AutoModelWithoutHead,
@@ -451,18 +450,6 @@ def test_answers_to_a_file_are_not_written_through_what_lies_there(name, kind, p
         assert not name.endswith(".partial")
     except ValueError as error:
         assert name.endswith(".partial") and "is not a plain file" in str(error)
-    assert seen(tmp_path) == before
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_edits_are_not_logged_in_a_file_elsewhere(kind, tmp_path):
-    make_victim(tmp_path)
-    folder = tmp_path / "served"
-    folder.mkdir()
-    KINDS[kind](folder / "edits.jsonl", tmp_path / "victim" / "precious.txt")
-    before = seen(tmp_path)
-    with pytest.raises(ValueError, match="is not a plain file"):
-        EditLog(folder, version="")
     assert seen(tmp_path) == before
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.release.served_edits --classifier output/kinds --edits 200 --fits 20 --kills 30
 
 The classifier is copied. Clients classify without a pause while edits (add, relabel, remove) and fits are sent, each
-with a key of its own, and sent again until it is acknowledged. The server is killed by SIGKILL at random moments of
+sent again until it is acknowledged. The server is killed by SIGKILL at random moments of
 random edits, and started again. After each kill the folder must hold every acknowledged edit, each once, and at most
 the one edit more that was under way. Each answer names its version, and all answers of a version to a text must be
 equal; those of the version that is in the folder at a kill must equal the pipeline's.
@@ -162,10 +162,10 @@ def send_edits(port: int, edits: int, fits: int, rng: random.Random, expected: E
     for number in range(edits):
         body = make_edit(number, names, rng, expected)
         expected.pending = body
-        answer = send_until_acknowledged(port, "/v1/examples", body, f"edit-{number}")
+        answer = send_until_acknowledged(port, "/v1/examples", body)
         apply(body, answer, expected)
         if (number + 1) % fit_after == 0 and expected.fits < fits:
-            send_until_acknowledged(port, "/v1/fit", {}, f"fit-{number}")
+            send_until_acknowledged(port, "/v1/fit", {})
             expected.acknowledged += 1
             expected.fits += 1
 
@@ -183,11 +183,11 @@ def make_edit(number: int, names: list[str], rng: random.Random, expected: Expec
     return body
 
 
-def send_until_acknowledged(port: int, path: str, body: dict[str, object], key: str) -> dict[str, object]:
-    """Send a request again and again, with its key, until it is answered."""
+def send_until_acknowledged(port: int, path: str, body: dict[str, object]) -> dict[str, object]:
+    """Send a request again and again, until it is answered."""
     while True:
         try:
-            status, answer = send(port, path, body, key)
+            status, answer = send(port, path, body)
         except LOST:
             time.sleep(0.05)
             continue
@@ -198,11 +198,9 @@ def send_until_acknowledged(port: int, path: str, body: dict[str, object], key: 
         time.sleep(0.1)
 
 
-def send(port: int, path: str, body: dict[str, object], key: str | None = None) -> tuple[int, dict[str, object]]:
+def send(port: int, path: str, body: dict[str, object]) -> tuple[int, dict[str, object]]:
     """Send a request; return the status and the JSON of the answer."""
     headers = {"Authorization": f"Bearer {EDIT_TOKEN}"}
-    if key is not None:
-        headers["Idempotency-Key"] = key
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         connection.request("POST", path, json.dumps(body), headers)

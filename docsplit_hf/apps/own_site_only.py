@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,8 +19,6 @@ logger = logging.getLogger(__name__)
 ANY_HOST = "*"
 EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # hosts with which the server listens on all addresses of its machine
 SHOWN_CHARACTERS = 100  # characters of a header that a refusal shows
-MISDIRECTED = 421
-FORBIDDEN = 403
 
 
 class HostAndPort(NamedTuple):
@@ -27,13 +26,6 @@ class HostAndPort(NamedTuple):
 
     host: str
     port: int | None
-
-
-class RefusedRequest(NamedTuple):
-    """HTTP status of a refused request, and the reason as a sentence."""
-
-    status: int
-    reason: str
 
 
 class OwnSiteOnly:
@@ -77,22 +69,22 @@ class OwnSiteOnly:
             await receive()
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
         else:
-            logger.info("Refused a request: %s", refusal.reason)
-            await self.answer(refusal)(scope, receive, send)
+            logger.info("Refused a request: %s", refusal[1])
+            await self.answer(*refusal)(scope, receive, send)
 
-    def answer(self, refusal: RefusedRequest) -> Response:
+    def answer(self, status: int, reason: str) -> Response:
         """The response to a refused request."""
-        return PlainTextResponse(f"{refusal.reason}\n", refusal.status, {"X-Content-Type-Options": "nosniff"})
+        return PlainTextResponse(f"{reason}\n", status, {"X-Content-Type-Options": "nosniff"})
 
-    def refusal(self, method: str, headers: Headers) -> RefusedRequest | None:
-        """The refusal of a request, or None if it is allowed."""
+    def refusal(self, method: str, headers: Headers) -> tuple[HTTPStatus, str] | None:
+        """The status and the reason with which a request is refused, or None if it is allowed."""
         hosts = headers.getlist("host")
         origins = headers.getlist("origin")
         host = host_and_port(hosts[0]) if len(hosts) == 1 else None
         if host is None or not self._is_own(host.host):
             shown = ", ".join(hosts)[:SHOWN_CHARACTERS]
             hint = f"If this name is yours, start {self.command} with --allowed_hosts and the name."
-            return RefusedRequest(MISDIRECTED, f"This server does not answer to the host name {shown!a}. {hint}")
+            return HTTPStatus.MISDIRECTED_REQUEST, f"This server does not answer to the host name {shown!a}. {hint}"
         if origins:
             is_own = len(origins) == 1 and self._is_own_origin(origins[0], host)
             shown = ", ".join(origins)[:SHOWN_CHARACTERS]
@@ -102,7 +94,7 @@ class OwnSiteOnly:
         if is_own:
             return None
         hint = "Open the page itself. If a proxy is in between, name its host with --allowed_hosts."
-        return RefusedRequest(FORBIDDEN, f"This server does not take requests that come from {shown!a}. {hint}")
+        return HTTPStatus.FORBIDDEN, f"This server does not take requests that come from {shown!a}. {hint}"
 
     def _is_own(self, host: str) -> bool:
         """Whether the server has this name or address."""

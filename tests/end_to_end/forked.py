@@ -22,7 +22,7 @@ PRELOADED = [
     "docsplit_hf.pretraining.contrastive_trainer",
     "docsplit_hf.training.distributed",
     "docsplit_hf.fitting.ensemble.fitting",
-    "docsplit_hf.apps.server.run",
+    "docsplit_hf.apps.server.app",
     "faiss",
     "peft",
     "sklearn.decomposition",

@@ -17,7 +17,7 @@ from ...classifier.pipeline import KNNClassifierPipeline
 from ...fitting.audit.report import Audit
 from ...training.command_line import parse_arguments, script, show_log
 from .classify import open_classifier
-from .commands import with_option
+from .commands import with_options
 from .shared_options import refuse_processes
 
 
@@ -85,7 +85,7 @@ def apply_audit(pipe: KNNClassifierPipeline, audit: Audit, classifier: str) -> N
 def main() -> dict[str, Any]:
     """Apply an audit, make a new one, or both in this order; return the figures for ``--json``."""
     parser = HfArgumentParser(AuditArguments, description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_option("model_name_or_path", sys.argv[1:]))
+    (arguments,) = parse_arguments(parser, with_options(("model_name_or_path",), sys.argv[1:]))
     arguments.check_files()
     refuse_processes("audit")
     show_log()

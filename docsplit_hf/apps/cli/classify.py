@@ -1,8 +1,8 @@
-"""Classify the texts of a file, or the documents of a folder, with a saved classifier, or from labeled examples.
+"""Classify the texts of a file, or the documents of a folder, with a saved classifier.
 
     docsplit classify --model_name_or_path output/classification --predict new.csv --predict_output answers.csv
 
-With labeled examples instead of a classifier, docsplit fit makes one first, and saves it in --output_dir:
+With labeled examples, docsplit fit makes a classifier first, and saves it in --output_dir:
 
     docsplit classify --dataset_name labeled.csv --unlabeled_name documents/ --predict new.csv
 
@@ -17,28 +17,28 @@ import os
 import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
-from ...classifier.sorted_files import ANSWERS
+from ...classifier.sorted_files import ANSWERS, SortedFile
 from ...classifier.sorted_folder import Sorted
+from ...classifier.sorting_plan import count_by_folder, plan_lines, write_plan
 from ...fitting.rejection import RejectionLimits
 from ...reading.files.failure_lists import FAILED
 from ...training.command_line import parse_arguments, show_log
 from ..pipelines import check_installation, open_pipeline
 from .plain_parser import PlainParser, option
-from .shared_options import DATASET_HELP, OUTPUT_DIR, READING_OPTIONS, refuse_processes
-from .sorting_plan import show_plan
+from .shared_options import OUTPUT_DIR, READING_OPTIONS, refuse_processes
 
 if TYPE_CHECKING:
     from ...classifier.exported_classifier import Classifier
     from ...classifier.pipeline import KNNClassifierPipeline
 
+SHOWN_FILES = 20
 MAIN_OPTIONS = (
-    "model_name_or_path", "predict", "predict_output", "dry_run", "safe_csv", "text_column", "dataset_name",
-    "label_column", "unlabeled_name", "output_dir", "explain", "reject", "novelty", "labels_at", "return_neighbors",
-    "max_length",
+    "model_name_or_path", "predict", "predict_output", "dry_run", "safe_csv", "text_column", "explain", "reject",
+    "novelty", "labels_at", "return_neighbors", "max_length",
 )  # fmt: skip
 
 
@@ -48,10 +48,10 @@ class PredictionArguments:
 
     _argument_group_name = "texts"
 
-    model_name_or_path: str | None = option(
-        default=None,
-        help="A classifier of docsplit fit or docsplit train; with --dataset_name, the encoder to make one with. "
-        "Default: the one in --output_dir.",
+    model_name_or_path: str = option(
+        default=OUTPUT_DIR,
+        help="A classifier of docsplit fit or docsplit train. With --dataset_name and other options of docsplit fit, "
+        "this makes one first.",
     )
     predict: str | None = option(
         default=None,
@@ -63,12 +63,9 @@ class PredictionArguments:
         help="The .csv, .jsonl or .parquet file for the answers: the columns of --predict, label and score; of "
         "documents file, label, score, page and reason. A folder: the documents are also copied into sub-folders by "
         "label, those without a label into _unsure, those that cannot be read into _failed; docsplit undo removes "
-        "them. To continue after an interruption, run the same command again, with the classifier instead of "
-        "--dataset_name. An existing file is refused.",
+        "them. To continue after an interruption, run the same command again. An existing file is refused.",
     )
-    overwrite_output_dir: bool = option(
-        default=False, help="Replace existing answers, and with --dataset_name the classifier in --output_dir."
-    )
+    overwrite_output_dir: bool = option(default=False, help="Replace existing answers.")
     link: bool = option(
         default=False, help="With a folder as --predict_output: make hard links to the documents instead of copies."
     )
@@ -94,12 +91,6 @@ class PredictionArguments:
     trust: bool = option(
         default=False, help="Answer with an exported model that somebody else exported: native code reads it."
     )
-    dataset_name: str | None = option(default=None, help=f"Labeled examples to make a classifier of. {DATASET_HELP}")
-    label_column: str = option(default="label", help="With --dataset_name: the column with the labels.")
-    unlabeled_name: str | None = option(
-        default=None, help="With --dataset_name: unlabeled documents to learn from. docsplit fit has more options."
-    )
-    output_dir: str = option(default=OUTPUT_DIR, help="The folder for the classifier that is made.")
 
     def __post_init__(self) -> None:
         if self.predict is None:
@@ -107,11 +98,6 @@ class PredictionArguments:
                 "--predict must be given: the texts to classify. To make a classifier only: docsplit fit, or docsplit "
                 "train."
             )
-
-    @property
-    def classifier(self) -> str:
-        """Name of the classifier, after it was made."""
-        return self.output_dir if self.dataset_name else self.model_name_or_path or self.output_dir
 
     def files(self) -> PredictionFiles:
         """Return the files, and check them before anything is computed."""
@@ -202,36 +188,12 @@ def open_classifier(classifier: str, use_cpu: bool) -> KNNClassifierPipeline:
 
 def open_to_answer(arguments: PredictionArguments, answers: AnswerArguments) -> KNNClassifierPipeline | Classifier:
     """Open the exported model of a classifier, if it has one and the options allow it; otherwise the classifier."""
-    name = arguments.classifier
+    name = arguments.model_name_or_path
     if not answers.bf16 and Path(name).is_dir():
         exported = open_exported(name, arguments.trust)
         if exported is not None:
             return exported
     return open_classifier(name, arguments.use_cpu)
-
-
-def make_classifier(arguments: PredictionArguments, answers: AnswerArguments, files: PredictionFiles) -> dict[str, Any]:
-    """Fit a classifier as ``docsplit fit`` does; return its figures."""
-    folder = arguments.output_dir
-    is_made = files.partial.exists() and Path(folder, "metrics.json").exists()
-    if is_made and not arguments.overwrite_output_dir:
-        raise ValueError(f"{folder} is already made, and {files.partial} has answers: {how_to_continue(folder)}")
-    check_installation("--dataset_name makes a classifier, which")
-    from .fit import FitArguments, fit_classifier
-    from .labeled_arguments import LabeledArguments
-
-    print("A classifier is fitted without training its encoder, as by docsplit fit; docsplit train trains it.")
-    shared = {name: getattr(arguments, name) for name in READING_OPTIONS}
-    data = LabeledArguments(arguments.dataset_name, label_column=arguments.label_column, **shared)
-    given = {
-        field.name: getattr(arguments, field.name) for field in fields(FitArguments) if hasattr(arguments, field.name)
-    }
-    return fit_classifier(data, FitArguments(**given, max_length=answers.max_length, bf16=answers.bf16))
-
-
-def how_to_continue(classifier: str) -> str:
-    """Explain how to continue an interrupted command."""
-    return f"run the same command with --model_name_or_path {classifier}, without --dataset_name, to continue."
 
 
 def describe_outcome(outcome: Outcome, files: PredictionFiles) -> str:
@@ -265,25 +227,52 @@ def describe_sorted(sorted_files: Sorted, folder: Path) -> str:
     return "\n".join(lines)
 
 
+def show_plan(planned: list[SortedFile], source: Path, folder: Path) -> dict[str, Any]:
+    """Print where files would be sorted, and write it beside the folder; return the figures for ``--json``."""
+    path = folder.with_name(f"{folder.name}-plan.csv")
+    write_plan(planned, source, path)
+    for line in plan_lines(planned[:SHOWN_FILES], source):
+        print(line)
+    if len(planned) > SHOWN_FILES:
+        print("...")
+    by_folder = count_by_folder(planned)
+    print(f"Nothing was copied. {len(planned):,} files would be sorted into {folder}, as listed in {path}:")
+    for name, count in by_folder.items():
+        print(f"  {count:7,}  {name}")
+    return {"plan": str(path), "files": len(planned), "by_folder": by_folder}
+
+
+class Parsed(NamedTuple):
+    """A command line, with the options of the call and the files, which are checked before anything is computed."""
+
+    arguments: PredictionArguments
+    answers: AnswerArguments
+    options: dict[str, Any]
+    files: PredictionFiles
+
+
+def parse(words: list[str] | None = None) -> Parsed:
+    """Parse and check a command line; None: that of the process."""
+    parser = PlainParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
+    arguments, answers = parse_arguments(parser, words, main=MAIN_OPTIONS)
+    return Parsed(arguments, answers, answers.call_options(), arguments.files())
+
+
 def main() -> dict[str, Any]:
     """Classify a file; return the figures for ``--json``."""
-    parser = PlainParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
-    arguments, answers = parse_arguments(parser, main=MAIN_OPTIONS)
+    arguments, answers, options, files = parse()
     refuse_processes("classify")
-    options = answers.call_options()
-    files = arguments.files()
     show_log()
-    figures = make_classifier(arguments, answers, files) if arguments.dataset_name else {}
-    classifier = arguments.classifier
     opened = open_to_answer(arguments, answers)
     try:
         outcome = classify_file(opened, files, overwrite=arguments.overwrite_output_dir, **options)
     except KeyboardInterrupt as interrupt:
-        raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {how_to_continue(classifier)}") from interrupt
+        how = f"run the same command with --model_name_or_path {arguments.model_name_or_path} to continue."
+        raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {how}") from interrupt
     if outcome.planned is not None:
-        return figures | show_plan(outcome.planned, files.source, files.sorted_folder)
+        return show_plan(outcome.planned, files.source, files.sorted_folder)
     print(describe_outcome(outcome, files))
     predicted: dict[str, Any] = {"predict_output": str(files.target), **outcome._asdict()}
     if outcome.sorted_files is not None:
         predicted["sorted_files"] = outcome.sorted_files._asdict()
-    return figures | {"predicted": predicted}
+    return {"predicted": predicted}

@@ -1,10 +1,9 @@
-"""Table of the commands of ``docsplit``, their help, and shell completion. Imports neither torch nor transformers."""
+"""Table of the commands of ``docsplit``, and their help. Imports neither torch nor transformers."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -40,7 +39,7 @@ REMOVED = {
     "label": "docsplit label was removed: docsplit suggest writes a file of the documents to label next, and docsplit "
     "demo shows them on a page.",
 }
-# Options of earlier versions of fit, train and classify, and what to use instead.
+# Options of earlier versions of fit, train and classify, or of the command that is named, and what to use instead.
 _HEADS = "KNNClassifier.from_encoder takes it in Python"
 _INDEX = "KNNDatastore.reindex builds another index in Python"
 _PAPER = "python -m experiments runs the tasks and protocols of the papers"
@@ -66,25 +65,12 @@ REMOVED_OPTIONS = {
     "train --unlabeled_name": "docsplit fit learns from documents; in Python, add_documents and fit of the pipeline do",
     "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",
     "datastore": "KNNDatastore.from_pretrained(folder, memory_map=True) opens a folder that is larger than the memory",
+    "demo --max_disk_megabytes": "--max_sessions limits how much is stored",
+    "serve --max_label_characters": "the name of a label has at most 200 characters",
+    "serve --wait_ms": "the server waits for no further requests",
 }
 # Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")
-# For bash and zsh: completes a command, then its options, otherwise files.
-COMPLETION = """[ -z "$ZSH_VERSION" ] || {{ autoload -Uz +X compinit bashcompinit && compinit && bashcompinit; }}
-_docsplit() {{
-    case "$COMP_CWORD:${{COMP_WORDS[1]}}" in
-        1:*) words="{commands}" ;;
-{cases}
-    esac
-    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
-}}
-complete -o default -F _docsplit docsplit
-"""
-
-
-def with_option(name: str, words: list[str]) -> list[str]:
-    """Write a first word without the name of its option, such as a folder, with it."""
-    return with_options((name,), words)
 
 
 def with_options(names: Sequence[str], words: list[str]) -> list[str]:
@@ -98,15 +84,6 @@ def help_of(command: str) -> str:
     """Return the output of ``docsplit COMMAND --help``."""
     page = HELP_PAGE.read_text(encoding="utf-8")
     return page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0]
-
-
-def completion() -> str:
-    """Return a shell script that completes commands, and the options shown by ``--help``."""
-    cases: list[str] = []
-    for command in COMMANDS:
-        options = re.findall(r"^  (--\w+)", help_of(command), flags=re.MULTILINE)
-        cases.append(f'        *:{command}) words="{" ".join(options)}" ;;')
-    return COMPLETION.format(commands=" ".join(COMMANDS), cases="\n".join(cases))
 
 
 def positive_count(text: str) -> int:

@@ -40,7 +40,6 @@ def make_parser() -> argparse.ArgumentParser:
         "labels": "labels per visitor",
         "characters": "length of a text",
         "sessions": "browsers with stored texts; beyond it, the least recently used ones are forgotten",
-        "disk_megabytes": "disk space for the stored texts of all browsers",
     }
     for field in fields(PageLimits):
         limits.add_argument(f"--max_{field.name}", type=positive_count, default=field.default, help=helps[field.name])

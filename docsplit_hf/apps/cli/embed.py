@@ -10,7 +10,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import datasets
 from tqdm.auto import tqdm
@@ -37,7 +37,7 @@ MIN_INT8_TEXTS = 5_000  # with fewer short texts, float32 finishes before int8 i
 
 @dataclass
 class EmbeddingArguments:
-    """Input and output."""
+    """Input, output and encoder."""
 
     dataset_name: str | None = HfArg(
         default=None, help="Required. A file, a folder or pattern of files, or a data set on the Hub."
@@ -63,12 +63,6 @@ class EmbeddingArguments:
     dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
     csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
     encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-
-
-@dataclass
-class EncoderArguments:
-    """Encoder, and the part of each text that it reads."""
-
     model_name_or_path: str | None = HfArg(
         default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which is included."
     )
@@ -86,14 +80,6 @@ class EncoderArguments:
         f"is quantized on {CALIBRATION_TEXTS} of the texts.",
         metadata={"choices": list(PRECISIONS)},
     )
-
-
-class EncodeOptions(TypedDict):
-    """Arguments of ``DocumentEncoder.encode``."""
-
-    long_documents: str
-    truncate_dim: int | None
-    max_passages: NotRequired[int]
 
 
 def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
@@ -115,7 +101,7 @@ def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
     return documents
 
 
-def load_encoder(arguments: EncoderArguments, rows: datasets.Dataset, options: EmbeddingArguments) -> DocumentEncoder:
+def load_encoder(arguments: EmbeddingArguments, rows: datasets.Dataset) -> DocumentEncoder:
     """Load the encoder in the requested precision; int8 is quantized on a random sample of the rows."""
     sampled: list[str] | None = None
     if arguments.precision == "int8":
@@ -125,26 +111,27 @@ def load_encoder(arguments: EncoderArguments, rows: datasets.Dataset, options: E
                 "--precision float32 is faster."
             )
         sample = rows.shuffle(seed=0).select(range(min(INT8_TEXTS, len(rows))))
-        sampled = list(sample[options.text_column])
+        sampled = list(sample[arguments.text_column])
     return DocumentEncoder.from_pretrained(
         arguments.model_name_or_path,
         max_length=arguments.max_length,
-        prompt=options.prompt,
+        prompt=arguments.prompt,
         precision=arguments.precision,
         calibration_texts=sampled,
     )
 
 
 def embed_rows(
-    encoder: DocumentEncoder, rows: datasets.Dataset, text_column: str, options: "EncodeOptions", cache: Path
+    encoder: DocumentEncoder, rows: datasets.Dataset, arguments: EmbeddingArguments, cache: Path
 ) -> datasets.Dataset:
     """Add embeddings to the rows; the folder ``cache`` keeps finished parts for the next run."""
+    options = {name: getattr(arguments, name) for name in ("long_documents", "truncate_dim", "max_passages")}
     fingerprint = encoder.fingerprint
     parts: list[datasets.Dataset] = []
 
     def embed(batch):
-        show_progress = options["long_documents"] not in SINGLE_CHUNK  # for the passages of long texts
-        return {"embedding": encoder.encode(batch[text_column], show_progress=show_progress, **options)}
+        show_progress = arguments.long_documents not in SINGLE_CHUNK  # for the passages of long texts
+        return {"embedding": encoder.encode(batch[arguments.text_column], show_progress=show_progress, **options)}
 
     with tqdm(total=len(rows), desc="Embedding", unit="text") as progress:
         for start in range(0, len(rows), PART_SIZE):
@@ -158,8 +145,8 @@ def embed_rows(
 
 def main() -> dict[str, Any]:
     """Embed a file; return the figures for ``--json``."""
-    parser = HfArgumentParser((EmbeddingArguments, EncoderArguments), description=__doc__.split("\n")[0])
-    arguments, encoder_arguments = parse_arguments(parser)
+    parser = HfArgumentParser(EmbeddingArguments, description=__doc__.split("\n")[0])
+    (arguments,) = parse_arguments(parser)
     if arguments.dataset_name is None:
         parser.error("--dataset_name must be given: a file, a folder, or a data set on the Hub")
     output = Path(arguments.output)
@@ -169,16 +156,13 @@ def main() -> dict[str, Any]:
         raise ValueError(f"{output} exists already: choose another --output, or delete it.")
     with list_of_failures(output.parent):
         rows = read_rows(arguments)
-    encoder = load_encoder(encoder_arguments, rows, arguments)
+    encoder = load_encoder(arguments, rows)
     cache = output.with_name(f"{output.name}.partial")
     cache.mkdir(parents=True, exist_ok=True)
     refuse_links(cache)
     datasets.disable_progress_bars()  # one bar for all texts instead of one per part
     with sum_up_warnings():
-        options = EncodeOptions(long_documents=encoder_arguments.long_documents, truncate_dim=arguments.truncate_dim)
-        if arguments.max_passages is not None:
-            options["max_passages"] = arguments.max_passages
-        embedded = embed_rows(encoder, rows, arguments.text_column, options, cache)
+        embedded = embed_rows(encoder, rows, arguments, cache)
     embedded.to_parquet(cache / "all")
     os.replace(cache / "all", output)
     shutil.rmtree(cache)

@@ -15,7 +15,7 @@ from ...encoding.exported.description import GRAPH, PRECISIONS
 from ...encoding.exported.export import export_classifier
 from ...training.command_line import parse_arguments, script
 from .classify import open_classifier
-from .commands import with_option
+from .commands import with_options
 
 
 @dataclass
@@ -37,7 +37,7 @@ class ExportArguments:
 def main() -> dict[str, Any]:
     """Export a classifier; return the figures for ``--json``."""
     parser = HfArgumentParser((ExportArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_option("folder", sys.argv[1:]))
+    (arguments,) = parse_arguments(parser, with_options(("folder",), sys.argv[1:]))
     if arguments.folder is None:
         parser.error("a folder must be given: the --output_dir of docsplit fit or docsplit train")
     pipe: KNNClassifierPipeline = open_classifier(arguments.folder, use_cpu=True)

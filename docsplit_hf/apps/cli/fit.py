@@ -13,7 +13,9 @@ Folders of PDF, Word and other files take the place of tables; sub-folders are l
     docsplit fit --dataset_name kinds/ --unlabeled_name inbox/ --output_dir output/kinds
 """
 
+import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,14 +32,13 @@ from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...encoding.reading_time import ReadingTime
 from ...finetuning.evaluation import evaluate_parts
+from ...fitting.label_tree import Hierarchy, is_hierarchy_setting
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import labels_by_name
 from ...reading.load_documents import load_unlabeled_texts
 from ...training.command_line import parse_arguments, script, show_log
 from ...training.resuming import check_output_dir
-from .hierarchy_option import read_hierarchy
-from .labeled_arguments import LabeledArguments, load_splits
-from .made_classifier import report_classifier
+from .labeled_arguments import LabeledArguments, load_splits, report_classifier
 from .shared_options import OUTPUT_DIR, refuse_processes
 
 UNLABELED_HELP = (
@@ -49,6 +50,22 @@ MAIN_OPTIONS = (
     "dataset_name", "text_column", "label_column", "test_size", "unlabeled_name", "model_name_or_path", "max_length",
     "long_documents", "hierarchy", "output_dir", "overwrite_output_dir",
 )  # fmt: skip
+
+
+def read_hierarchy(hierarchy: str | None) -> Hierarchy | None:
+    """Tree of labels, as ``label_paths`` takes it: a separator, or the parents in a .json file."""
+    if hierarchy is None or not hierarchy.endswith(".json"):
+        return hierarchy
+    file = Path(hierarchy)
+    if not file.is_file():
+        raise ValueError(f"--hierarchy {hierarchy}: there is no such file.")
+    try:
+        parents = json.loads(file.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"--hierarchy {hierarchy} is no JSON in UTF-8: {error}") from error
+    if not isinstance(parents, dict) or not is_hierarchy_setting(parents):
+        raise ValueError(f'--hierarchy {hierarchy} must have the parent of each label: {{"lease": "contracts"}}.')
+    return parents
 
 
 @dataclass

@@ -1,15 +1,21 @@
-"""Arguments for labeled examples, shared by ``docsplit fit`` and ``docsplit train``."""
+"""What ``docsplit fit`` and ``docsplit train`` share: arguments for labeled examples, and what they report."""
 
-from dataclasses import asdict, dataclass
+import json
+import shlex
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
 from datasets import DatasetDict
 from transformers.hf_argparser import HfArg
 
+from ...finetuning.evaluation import describe_parts
 from ...reading.copies import without_copies
 from ...reading.labeled_examples import load_labeled_examples
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
+from ...reading.source import kind_of
+from ...storage.inside_folder import write_file
 from ...training.markdown import public_name
-from .shared_options import DATASET_HELP
+from .shared_options import DATASET_HELP, READING_OPTIONS
 
 
 @dataclass
@@ -68,3 +74,29 @@ def load_splits(data: LabeledArguments, seed: int) -> DatasetDict:
         if name in splits:
             splits[name] = without_copies(splits[name], name)
     return splits
+
+
+def report_classifier(folder: str, data: LabeledArguments, splits: DatasetDict, metrics: dict[str, dict]) -> None:
+    """Write ``metrics.json``; print the metrics by split, and the next commands."""
+    write_file(Path(folder, "metrics.json"), json.dumps(metrics, indent=2) + "\n")
+    for name, values in metrics.items():
+        if name in splits:
+            print(describe_parts(values, name, len(splits[name])))
+    if "test" not in metrics and metrics:
+        print("To report metrics on examples that were not used for any choice, add --test_size.")
+    print(f"The classifier is in {folder}. In Python:\n  import docsplit_hf, transformers")
+    print(f'  pipe = transformers.pipeline("docsplit-knn", model="{folder}")')
+    print(f"For other texts: {prediction_command(folder, data)}")
+
+
+def prediction_command(folder: str, data: LabeledArguments) -> str:
+    """Return the command that classifies another file with the same columns, or other documents."""
+    words = ["docsplit", "classify", "--model_name_or_path", folder]
+    if kind_of(data.dataset_name) == "documents":
+        return shlex.join([*words, "--predict", "new/", "--predict_output", "sorted-new/"])  # sorted/ may have files
+    words += ["--predict", "new.csv", "--predict_output", "answers.csv"]
+    for field in fields(data):
+        value = getattr(data, field.name)
+        if field.name in READING_OPTIONS and value != field.default:
+            words += [f"--{field.name}", value]
+    return shlex.join(words)

@@ -1,4 +1,4 @@
-"""Run ``docsplit classify``, and its earlier command lines, when it was four commands in one."""
+"""Run ``docsplit classify``, and the other commands that its command line means."""
 
 import os
 import shlex
@@ -11,6 +11,7 @@ from typing import Any
 
 from ...extras import options_of
 from ...training.command_line import script
+from ..pipelines import check_installation
 from . import classify
 from .shared_options import OUTPUT_DIR
 
@@ -30,7 +31,7 @@ RENAMED = {
     "audit": "output",
     "apply_audit": "apply",
 }
-MAKING = {"dataset_name", "label_column", "unlabeled_name", "output_dir"}  # what a later command does not need
+MAKING = {"dataset_name", "label_column", "unlabeled_name", "output_dir"}  # options of docsplit fit alone
 CHOICE = "no_training"  # the option that chose between today's fit and train
 
 
@@ -51,13 +52,17 @@ def known_options(command: str) -> set[str]:
 
 
 def new_commands(words: Sequence[str]) -> list[list[str]]:
-    """Return the commands that a command line of ``docsplit classify`` meant earlier; none if it is one of today."""
+    """Return the commands that a command line of ``docsplit classify`` means; none if it is this command alone.
+
+    With --dataset_name it makes a classifier first. Earlier it was four commands in one.
+    """
     given = {name.removeprefix("--"): values for name, values in options_of(words)}
     makes = "dataset_name" in given
-    known = known_options("classify")
-    if given.keys() <= known and (not makes or "predict" in given):
+    is_present = given.keys() <= known_options("classify") | MAKING
+    if is_present and not makes:
         return []
-    names = ["fit" if CHOICE in given else "train"] if makes else []
+    is_fitted = CHOICE in given or (is_present and "predict" in given)
+    names = ["fit" if is_fitted else "train"] if makes else []
     names += ["audit"] if given.keys() & {"audit", "apply_audit"} else []
     names += ["classify"] if "predict" in given else []
     given.pop(CHOICE, None)
@@ -80,9 +85,9 @@ def new_commands(words: Sequence[str]) -> list[list[str]]:
 
 
 def describe(commands: Sequence[Sequence[str]]) -> str:
-    """Say what to write today."""
+    """Say which commands run."""
     lines = "\n".join(f"  {shlex.join(['docsplit', *command])}" for command in commands)
-    return f"docsplit classify is now several commands, which this line runs:\n{lines}"
+    return f"This line runs:\n{lines}"
 
 
 def main() -> dict[str, Any]:
@@ -90,12 +95,17 @@ def main() -> dict[str, Any]:
     commands = new_commands(sys.argv[1:])
     if not commands:
         return classify.main()
+    last, *words = commands[-1]
+    if last == "classify":
+        classify.parse(words)  # finds mistakes before a classifier is made
     rank = os.environ.get("RANK", "0")
     if rank == "0":
         print(describe(commands))
     figures: dict[str, Any] = {}
     for name, *options in commands:
         if name == "train" or rank == "0":
+            if name != "classify":
+                check_installation(f"docsplit {name}")
             sys.argv = [f"docsplit {name}", *options]
             figures |= _module(name).main()
         os.environ.pop("WORLD_SIZE", None)  # after training, the first process goes on alone

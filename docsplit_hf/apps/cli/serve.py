@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ..server.settings import ServerSettings
 
 _PRECISIONS = ("float32", "bfloat16", "int8")  # as in encoding/backends/precision.py, which imports torch
+GRACE_SECONDS = 30  # for requests under way when the server is stopped
+MOST_CONNECTIONS = 1_000
+# Their messages may have parts of texts.
+LOGGERS_OF_TEXTS = ("docsplit_hf.classifier", "docsplit_hf.encoding", "docsplit_hf.reading")
 HELP_OF_LIMITS = {
     "megabytes": "size of a request",
     "file_megabytes": "size of a request with uploaded files",
@@ -28,7 +32,6 @@ HELP_OF_LIMITS = {
     "texts": "texts in a request",
     "characters": "length of a text",
     "tokens": "tokens that are read for a request, at four bytes each; more get status 413",
-    "label_characters": "length of the name of a label",
     "labels": "labels of a classifier that takes edits",
     "questions": "questions in a request for decisions",
     "waiting_tokens": "tokens of texts that wait; further requests get status 429",
@@ -96,12 +99,6 @@ def make_parser() -> argparse.ArgumentParser:
     speed.add_argument(
         "--batch_tokens", type=positive_count, default=ServerSettings.batch_tokens, help="most tokens read together"
     )
-    speed.add_argument(
-        "--wait_ms",
-        type=float,
-        default=1000 * ServerSettings.wait_seconds,
-        help="longest time to wait for further requests, while several clients are active",
-    )
     speed.add_argument("--trust", action="store_true", help="answer with an exported model that somebody else exported")
     others = parser.add_argument_group("others")
     others.add_argument("--log_texts", action="store_true", help="allow parts of texts in the log")
@@ -128,8 +125,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _serve(args: argparse.Namespace) -> None:
     """Open the classifiers, and serve them."""
+    import uvicorn
+
     from ..server.access import EDIT_TOKEN_VARIABLE, TOKEN_VARIABLE, Access, Tokens, check_exposure
-    from ..server.run import serve_folders
+    from ..server.app import Server, make_app
     from ..server.served_folders import open_classifiers
     from ..server.settings import ServerLimits, ServerSettings
     from ..server.states import Encoders
@@ -147,7 +146,6 @@ def _serve(args: argparse.Namespace) -> None:
     settings = ServerSettings(
         limits=ServerLimits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(ServerLimits)}),
         batch_tokens=args.batch_tokens,
-        wait_seconds=args.wait_ms / 1000,
         reject=args.reject,
         novelty=args.novelty,
         reject_label=args.reject_label,
@@ -155,8 +153,21 @@ def _serve(args: argparse.Namespace) -> None:
     )
     for classifier in classifiers.values():
         _check_answers(classifier, settings)
-    hosts = tuple(args.allowed_hosts)
-    serve_folders(classifiers, settings, Access(readers, editors), args.host, args.port, hosts, args.log_texts)
+    if not args.log_texts:
+        for name in LOGGERS_OF_TEXTS:
+            logging.getLogger(name).setLevel(logging.ERROR)
+    server = Server(classifiers, settings, Access(readers, editors))
+    uvicorn.run(
+        make_app(server, args.host, tuple(args.allowed_hosts)),
+        host=args.host,
+        port=args.port,
+        log_level="info",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=30,
+    )
 
 
 def _check_answers(classifier: ServedFolder, answers: ServerSettings) -> None:

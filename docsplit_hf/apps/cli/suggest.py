@@ -21,7 +21,7 @@ from ...classifier.active_learning import Suggestion
 from ...classifier.row_files import Row, check_output, write_rows
 from ...encoding.checkpoints.checkpoint import open_checkpoint
 from ...training.command_line import parse_arguments, script, show_log
-from .commands import with_option
+from .commands import with_options
 
 COLUMNS = ("id", "file", "text", "text_pair", "predicted_label", "score", "label")
 OPTIONAL_COLUMNS = ("file", "text_pair")  # left out if no document has one
@@ -59,7 +59,7 @@ def row_of(suggestion: Suggestion) -> Row:
 def main() -> dict[str, Any]:
     """Write the documents to label next; return the figures for ``--json``."""
     parser = HfArgumentParser(SuggestionArguments, description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_option("model_name_or_path", sys.argv[1:]))
+    (arguments,) = parse_arguments(parser, with_options(("model_name_or_path",), sys.argv[1:]))
     if arguments.model_name_or_path is None:
         parser.error("a classifier must be given: the --output_dir of docsplit fit")
     output = Path(arguments.output)

@@ -33,8 +33,7 @@ from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import has_several_labels, label_names_of, labels_by_name
 from ...training.command_line import HOW_TO_RESUME, parse_arguments, script, start_run
 from ...training.distributed import end_run
-from .labeled_arguments import LabeledArguments, load_splits
-from .made_classifier import report_classifier
+from .labeled_arguments import LabeledArguments, load_splits, report_classifier
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any
 from ...classifier.sorted_files import MANIFEST
 from ...classifier.undo_sorting import undo_sorting
 from ...training.command_line import parse_arguments, script
-from .commands import with_option
+from .commands import with_options
 from .plain_parser import PlainParser, option
 
 SHOWN_FILES = 20
@@ -31,7 +31,7 @@ class UndoArguments:
 def main() -> dict[str, Any]:
     """Undo a sorting; return the figures for ``--json``."""
     parser = PlainParser((UndoArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_option("folder", sys.argv[1:]))
+    (arguments,) = parse_arguments(parser, with_options(("folder",), sys.argv[1:]))
     if arguments.folder is None:
         parser.error("a folder must be given: the one into which docsplit classify has sorted files")
     folder = Path(arguments.folder)

@@ -23,9 +23,8 @@ from ...classifier.sorted_folder import SortedFolder
 from ...classifier.watching import Watcher
 from ...fitting.rejection import RejectionLimits
 from ...training.command_line import parse_arguments, script, show_log
-from .classify import open_classifier
+from .classify import open_classifier, show_plan
 from .commands import with_options
-from .sorting_plan import show_plan
 
 logger = logging.getLogger(__name__)
 

@@ -72,7 +72,7 @@ def give_label(
 
 def keep_label(session: Session, text: str, _: str = "") -> str:
     """Confirm the label of a text, so that the audit does not list it again."""
-    session.kept += _ids_of(session.pipe.datastore, text)
+    session.kept = [*session.kept, *_ids_of(session.pipe.datastore, text)]
     return "The label is confirmed."
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ...classifier.sorting_plan import reason_of
 from ...reading.files.failures import FailedFile
 from ...reading.files.finding import is_hidden
 from ...reading.files.ocr import installed_engine
@@ -14,43 +15,68 @@ from ...reading.files.options import MEGABYTE, FileOptions
 from ...reading.files.places import FileText
 from ...reading.files.reader import read_files
 from .changes import add_texts
-from .given_files import GivenFile, below_common_folder, folder_labels
-from .sessions import PageLimits, Session, counted
-from .uploads import Classified, LabeledTexts, shortened
-from .views import planned_texts
+from .sessions import PageLimits, PlannedText, Row, Session, counted
+from .uploads import LabeledTexts, shortened
 
-ANSWER_COLUMNS = ("file", "label", "score", "page", "reason", "destination")
+SLASH = "\u2215"  # in place of "/" in the name of an upload, put there by page.js: Gradio keeps no folders
 FAILED_HEADERS = ["File", "Why it was not read", "What to do"]
+
+
+class GivenFile(NamedTuple):
+    """An uploaded file, and its name, with folders if it was in some."""
+
+    path: Path
+    name: str
+
+
+def given_files(paths: Iterable[str]) -> list[GivenFile]:
+    """Name uploaded files, and sort them; a name comes from the browser, is only shown, and leads nowhere."""
+    given: list[GivenFile] = []
+    for path in map(Path, paths):
+        folders = [part for part in path.name.split(SLASH) if part not in ("", ".", "..")]
+        given.append(GivenFile(path=path, name="/".join(folders) or path.name))
+    return sorted(given, key=lambda file: file.name)
+
+
+def below_common_folder(names: Sequence[str]) -> list[str]:
+    """The names below the folder that all of them are in, as a folder on the disk names its files."""
+    folders = {name.partition("/")[0] for name in names}
+    if len(folders) == 1 and all("/" in name for name in names):
+        return [name.partition("/")[2] for name in names]
+    return list(names)
+
+
+def folder_labels(names: Sequence[str]) -> list[str] | None:
+    """The first sub-folder of each file as its label; None if there are not two, or a file is in none."""
+    labels = [name.partition("/")[0] for name in names]
+    return labels if len(set(labels)) > 1 and all("/" in name for name in names) else None
 
 
 class Documents(NamedTuple):
     """Texts of files with their places, and the files that could not be read.
 
     Attributes:
-        texts: The texts with their files and places, as a pipeline takes them.
-        files: The file of each text.
+        planned: The texts with their files and places.
         labels: The label of each text by its sub-folder; None if sub-folders give no labels.
         failed: The files that could not be read.
     """
 
-    texts: list[dict[str, Any]]
-    files: list[Path]
+    planned: list[PlannedText]
     labels: list[str] | None
     failed: list[FailedFile]
 
     @property
     def failed_rows(self) -> list[list[str]]:
         """Rows of a table of the files that could not be read."""
-        return [[one.file, shortened(_reason(one), 90), one.remedy] for one in self.failed]
+        return [[one.file, shortened(reason_of(one._asdict()), 90), one.remedy] for one in self.failed]
 
     def failed_summary(self) -> str:
         """Describe how many files could not be read; empty if all were."""
         return f" {counted(len(self.failed), 'file')} could not be read: see the list." if self.failed else ""
 
-
-def _reason(failed: FailedFile) -> str:
-    """The reason with its details."""
-    return f"{failed.reason} ({failed.detail})" if failed.detail else failed.reason
+    def unread(self) -> list[Row]:
+        """What the file of the answers says of the files that could not be read."""
+        return [{"file": one.file, "reason": reason_of(one._asdict())} for one in self.failed]
 
 
 def read_documents(given: Sequence[GivenFile], limits: PageLimits, with_ocr: bool = False) -> Documents:
@@ -70,20 +96,19 @@ def read_documents(given: Sequence[GivenFile], limits: PageLimits, with_ocr: boo
     paths = [file.path for file in given]
     names = below_common_folder([file.name for file in given])
     folders = folder_labels(names)
-    texts: list[dict[str, Any]] = []
-    files: list[Path] = []
+    planned: list[PlannedText] = []
     labels: list[str] = []
     failed: list[FailedFile] = []
     for i, read in enumerate(read_files(paths, options)):
         if isinstance(read, FileText):
             places = [place._asdict() for place in read.places]
-            texts.append({"text": read.text, "file": names[i], "places": places})
-            files.append(paths[i])
+            text = {"text": read.text, "file": names[i], "places": places}
+            planned.append(PlannedText(names[i], text, row={"file": names[i]}, file=paths[i]))
             if folders is not None:
                 labels.append(folders[i])
         else:
             failed.append(read._replace(file=names[i]))
-    return Documents(texts=texts, files=files, labels=labels if folders is not None else None, failed=failed)
+    return Documents(planned, labels=labels if folders is not None else None, failed=failed)
 
 
 def add_files(session: Session, given: Documents, label: str) -> str:
@@ -92,29 +117,6 @@ def add_files(session: Session, given: Documents, label: str) -> str:
     All get the given label; without one they get those of their sub-folders, or none.
     """
     label = label.strip()
-    labels = given.labels if given.labels is not None and not label else [label or None] * len(given.texts)
-    return f"{add_texts(session, LabeledTexts(given.texts, labels))}{given.failed_summary()}"
-
-
-def classify_documents(session: Session, given: Documents, error_rate: float | None) -> Classified:
-    """Classify documents, and write the answers with file and page.
-
-    ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
-    """
-    from ...classifier.row_files import write_rows
-
-    session.check_labeled()
-    names = [text["file"] for text in given.texts]
-    planned = planned_texts(session, given.texts, names, given.files, error_rate)
-    rows: list[dict[str, Any]] = [
-        {"file": one.name, "label": one.label, "score": one.score, "page": one.page, "reason": one.reason}
-        for one in planned
-    ]
-    rows += [{"file": failed.file, "reason": _reason(failed)} for failed in given.failed]
-    target = session.folder / "classified.csv"
-    write_rows(target, lambda: rows, ANSWER_COLUMNS, safe_csv=True)
-    unsure = sum(one.label is None for one in planned)
-    summary = f"Classified {counted(len(planned) - unsure, 'document')}."
-    if unsure:
-        summary += f" {counted(unsure, 'document')} not sure enough, or without content, got no label."
-    return Classified(target, planned, f"{summary}{given.failed_summary()}")
+    labels = given.labels if given.labels is not None and not label else [label or None] * len(given.planned)
+    texts = [one.given for one in given.planned]
+    return f"{add_texts(session, LabeledTexts(texts, labels))}{given.failed_summary()}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import html
-import json
 import logging
 import secrets
 from collections import Counter
@@ -16,20 +15,11 @@ import gradio as gr
 from ...reading.columns import columns_of, guess_columns
 from . import planned, uploads, views
 from .changes import add_texts, give_label, learn, save_classifier, suggested_text
-from .documents import Documents, add_files, classify_documents, read_documents
-from .given_files import given_files
+from .documents import Documents, add_files, given_files, read_documents
 from .kept_sessions import KeptSessions
-from .sessions import PageLimits, Session, SharedModel, counted
+from .sessions import PageLimits, PlannedText, Session, SharedModel, counted
 
 logger = logging.getLogger(__name__)
-
-MAX_MESSAGE_CHARACTERS = 600
-
-
-def as_text(message: str) -> str:
-    """Escape a message for ``gr.Warning`` and ``gr.Info``, which take HTML."""
-    is_short = len(message) <= MAX_MESSAGE_CHARACTERS
-    return html.escape(message if is_short else f"{message[:MAX_MESSAGE_CHARACTERS]}...")
 
 
 def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
@@ -45,7 +35,7 @@ def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
             return event(*args, **kwargs)
         except (ValueError, TypeError) as error:
             logger.info("%s", error)
-            gr.Warning(as_text(str(error)), title="Not done")
+            gr.Warning(html.escape(str(error)), title="Not done")
         except Exception:
             logger.exception("The page failed.")
             gr.Warning("Something went wrong here. Details are in the log of docsplit demo.", title="Not done")
@@ -87,7 +77,7 @@ class Events:
             return {"key": key} | self.head(key)
         except ValueError as error:
             if key is not None:
-                gr.Warning(as_text(f"Your earlier texts cannot be opened: {error}"))
+                gr.Warning(html.escape(f"Your earlier texts cannot be opened: {error}"))
         key = secrets.token_urlsafe(32)
         return {"key": key} | self.head(key)
 
@@ -99,7 +89,7 @@ class Events:
         accuracy = views.accuracy_text(session)
         status = "No texts yet"
         if has_texts:
-            measured = views.mark_baselines(accuracy) or "not measured yet"
+            measured = accuracy or "not measured yet"
             labeled = f"**{counts.labeled:,} labeled** ({counted(counts.labels, 'label')})"
             status = f"**{counted(counts.texts, 'text')}** · {labeled} · {measured}"
         can_work = {
@@ -114,7 +104,6 @@ class Events:
             "example": gr.Button(visible=not has_texts),
             "undo": gr.Button(visible=bool(session.earlier)),
             "clear": gr.Button(visible=has_texts),
-            "confirm": gr.Row(visible=False),
             **{f"{step}_need": gr.Markdown(visible=not is_ready) for step, is_ready in can_work.items()},
             **{f"{step}_body": gr.Column(visible=is_ready) for step, is_ready in can_work.items()},
         }
@@ -142,7 +131,7 @@ class Events:
         """Change the texts, and show what was done."""
         with self.sessions.changing(key) as session:
             message = change(session, *values)
-        gr.Info(as_text(message), duration=5)
+        gr.Info(html.escape(message), duration=5)
         return self.head(key)
 
     def change_and_show(self, then: Callable, change: Callable, key: Key, text: str, label: Key, *values: Any) -> dict:
@@ -159,8 +148,10 @@ class Events:
         """Remove all texts."""
 
         def remove_all(session: Session) -> str:
-            session.replace(self.shared.new_pipeline())
-            return "All texts are removed."
+            session.pipe = self.shared.new_pipeline()
+            session.kept = []
+            session.stale = False
+            return "All texts are removed: Undo brings them back."
 
         self.change(key, remove_all)
         return {"answered": gr.Row(visible=False)} | self.show(key, *view)
@@ -200,18 +191,18 @@ class Events:
         try:
             rows = uploads.rows_of(file, self.limits, used_encoding)
         except ValueError as error:  # another encoding may work
-            gr.Warning(as_text(str(error)), title="Not done")
+            gr.Warning(html.escape(str(error)), title="Not done")
             return values | {f"{name}_{part}": hidden for part in choices}
         columns = columns_of(rows)
         warning = uploads.column_warning(columns)
         if warning and text is None:
-            gr.Warning(as_text(warning))
+            gr.Warning(html.escape(warning))
         if encoding is None and used_encoding != uploads.UNICODE:
             message = (
                 f"{file.name} is not encoded in UTF-8, and is read as {used_encoding}. If letters in the first rows "
                 "look wrong, choose another encoding."
             )
-            gr.Warning(as_text(message))
+            gr.Warning(html.escape(message))
         if text not in columns:
             text, label = guess_columns(rows, self.limits.labels)
             label = label if len(columns) > 1 else NO_LABELS
@@ -236,8 +227,10 @@ class Events:
         if table is None:
             given = read_documents(given_files(files or ()), self.limits, with_ocr)
             shown = {"file_failed": _failed_documents(given)}
-            if not given.texts:
-                gr.Warning(as_text(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done")
+            if not given.planned:
+                gr.Warning(
+                    html.escape(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done"
+                )
                 return shown
             return self.change(key, add_files, given, documents_label or "") | shown | {"file": None, "docs_label": ""}
         encoding = encoding or uploads.UNICODE
@@ -257,14 +250,13 @@ class Events:
     def plan(self, key: Key, row: int | None = None) -> Values:
         """Show the plan of what was classified last, after a change of its ``row``, and the next row to check."""
         session = self.sessions[key]
-        if session.classified is None:
+        if not session.planned and not session.unread:
             return {}
         following = planned.next_unchecked(session.planned, row) if row is not None else session.opened
         return {
             "answers": gr.DownloadButton(value=str(planned.write_answers(session)), visible=True),
             "answer_rows": _answer_rows(session),
             "packed": gr.DownloadButton(visible=False),
-            "planned_undo": gr.Button(visible=any(one.checked for one in session.planned)),
         } | _opened_planned(session, following)
 
     def pack(self, key: Key) -> Values:
@@ -311,9 +303,6 @@ class Events:
 
     def measured(self, session: Session) -> Values:
         """Show the accuracy, overall and by label, and the curve of answered texts."""
-        import pandas as pd
-
-        curve = pd.DataFrame({"wrong, %": views.ERROR_PERCENTAGES, "answered, %": views.answered_percentages(session)})
         table = views.labels_table(session)
         scroll_hint = SCROLL_HINT if len(table) > VISIBLE_ROWS else ""
         texts = counted(session.fitted.report.texts, "labeled text")
@@ -322,7 +311,6 @@ class Events:
             "from the others. The range in brackets is the 95% confidence interval. For comparison: a program that "
             "counts words, and one that always gives the most frequent label.",
             "by_label": gr.Dataframe(table, label=f"{counted(len(table), 'label')}, the weakest first{scroll_hint}"),
-            "curve": gr.LinePlot(curve),
         }
 
     def allow(self, key: Key, percent: int) -> Values:
@@ -401,34 +389,50 @@ class Events:
         with_ocr: bool = False,
     ) -> Values:
         """Classify a table or documents, offer the answers for download, and list what cannot be read."""
-        session = self.sessions[key]
         table = uploads.table_of(files)
-        given = None if table else read_documents(given_files(files or ()), self.limits, with_ocr)
+        if table is not None:
+            rows = uploads.rows_to_classify(table, text, self.limits, encoding or uploads.UNICODE)
+            return self._classify(key, rows, sure_only, percent)
+        given = read_documents(given_files(files or ()), self.limits, with_ocr)
+        return self._classify(key, given.planned, sure_only, percent, given)
+
+    def classify_rest(self, key: Key, sure_only: bool, percent: int) -> Values:
+        """Classify the texts that have no label, and offer the answers for download."""
+        documents = self.sessions[key].store.documents
+        if not documents:
+            raise ValueError("All texts of this page have a label: choose a file.")
+        texts = [text or "" for text in documents.texts]
+        rest = [PlannedText(uploads.shortened(text), {"text": text}, row={"text": text}) for text in texts]
+        return self._classify(key, rest, sure_only, percent)
+
+    def _classify(
+        self,
+        key: Key,
+        texts: Sequence[PlannedText],
+        sure_only: bool,
+        percent: int,
+        documents: Documents | None = None,
+    ) -> Values:
+        """Classify texts, or documents, and show the plan."""
+        session = self.sessions[key]
         with session.lock:
             if session.stale:
                 learn(session)
             error_rate = views.error_rate_of(session, percent) if sure_only else None
-            if given is None:
-                found = uploads.classify_upload(session, table, text, error_rate, encoding or uploads.UNICODE)
-            else:
-                found = classify_documents(session, given, error_rate)
-            session.planned = planned.with_earlier_checks(found.planned, session.planned)
-            session.classified = found.path
+            answered = views.answered(session, texts, error_rate)
+            session.planned = planned.with_earlier_checks(answered, session.planned)
+            session.unread = [] if documents is None else documents.unread()
             session.opened = None
+        noun = "row" if documents is None else "document"
+        unsure = sum(one.label is None for one in answered)
+        summary = f"Classified {counted(len(answered) - unsure, noun)}."
+        if unsure:
+            summary += f" {counted(unsure, noun)} not sure enough, or without content, got no label."
         return {
-            "classified": found.summary,
-            "pack": gr.Button(visible=given is not None and bool(found.planned)),
-            "new_failed": _failed_documents(given),
+            "classified": summary if documents is None else summary + documents.failed_summary(),
+            "pack": gr.Button(visible=documents is not None and bool(answered)),
+            "new_failed": _failed_documents(documents),
         } | self.plan(key)
-
-    def classify_rest(self, key: Key, sure_only: bool, percent: int) -> Values:
-        """Classify the texts that have no label, and offer the answers for download."""
-        session = self.sessions[key]
-        if not session.store.documents:
-            raise ValueError("All texts of this page have a label: choose a file.")
-        path = session.folder / "texts.jsonl"
-        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in session.store.documents.texts))
-        return self.classify(key, [str(path)], sure_only, percent, "text")
 
     def save(self, key: Key) -> Values:
         """Save the classifier, and offer it for download."""
@@ -510,12 +514,12 @@ def _next_action(session: Session) -> str:
 
 
 def _leave_out_box(session: Session, percent: int) -> Values:
-    """Make the box that leaves out unsure answers, with the allowed errors and the fraction of texts left out."""
-    limit = views.limit_text(session, int(percent))
-    if not limit:
+    """Make the box that leaves out unsure answers, with the allowed errors."""
+    if not views.accuracy_text(session):
         label = f"{LEAVE_OUT}: not yet, as nothing is measured. Give two texts of each label in step 4"
         return {"sure_only": gr.Checkbox(label=label, value=False, interactive=False)}
-    return {"sure_only": gr.Checkbox(label=f"{LEAVE_OUT}: {limit} (set in step 3)", interactive=True)}
+    label = f"{LEAVE_OUT}: at most {int(percent)}% wrong, as set in step 3"
+    return {"sure_only": gr.Checkbox(label=label, interactive=True)}
 
 
 def _opened(session: Session, row_id: str) -> Values:

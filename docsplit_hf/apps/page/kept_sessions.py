@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import copy
 import os
 import shutil
 import threading
@@ -13,18 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...content_hash import sha256_of_json
-from ...storage.inside_folder import write_file
 from ..pipelines import copied
 from .sessions import PageLimits, Session, SharedModel
 
 KEPT_CHANGES = 4  # that can be undone, until the server ends
-READING = "reading.json"  # how texts were read; written last, so a state without it is incomplete
+TEXTS = "texts"  # the folder of the present texts; earlier versions wrote folders with a time as name
 
 
 class KeptSessions:
-    """Sessions by key. Each has a folder below ``HF_HOME``, with its state after the last change.
+    """Sessions by key. Each has a folder below ``HF_HOME``, with its texts after the last change.
 
-    Beyond the limits, those that were used least recently are forgotten.
+    Beyond the limit, those that were used least recently are forgotten.
     """
 
     def __init__(self, shared: SharedModel, limits: PageLimits) -> None:
@@ -44,7 +43,7 @@ class KeptSessions:
             while len(self._sessions) > self._limits.sessions:
                 self._sessions.popitem(last=False)
             with contextlib.suppress(FileNotFoundError):  # nothing was added yet
-                os.utime(self._folder(key))
+                os.utime(self._folder(key), ns=(time.time_ns(), time.time_ns()))  # the system's own is coarse
             return self._sessions[key]
 
     @contextlib.contextmanager
@@ -52,15 +51,16 @@ class KeptSessions:
         """A session to change. It is saved afterwards, or restored after an exception."""
         session = self[key]
         with session.lock:
-            before = session.moment()
+            before = copy.copy(session)
             session.pipe = copied(before.pipe)
             try:
                 yield session
                 self._store(key, session)
             except BaseException:
-                session.go_back(before)
+                session.restore(before)
                 raise
-            session.earlier = [*session.earlier, before][-KEPT_CHANGES:]
+            session.earlier = [*before.earlier, before][-KEPT_CHANGES:]
+            before.earlier = []  # which would hold all that came before
 
     def undo(self, key: str | None) -> Session:
         """Undo the last change of a session."""
@@ -68,7 +68,9 @@ class KeptSessions:
         with session.lock:
             if not session.earlier:
                 raise ValueError("There is nothing to undo.")
-            session.go_back(session.earlier.pop())
+            *earlier, last = session.earlier
+            session.restore(last)
+            session.earlier = earlier
             self._store(key, session)
         return session
 
@@ -80,48 +82,21 @@ class KeptSessions:
         return Path(constants.HF_HOME) / "docsplit_hf" / "pages" / sha256_of_json([key, self._shared.name])
 
     def _load(self, key: str) -> Session:
-        """Read the last complete state of a session; without one, it has no texts."""
-        states = sorted(file.parent for file in self._folder(key).glob(f"*/{READING}"))
-        if not states or not (states[-1] / "datastore").is_dir():
-            return Session(self._shared.new_pipeline(), self._limits)
-        reading = json.loads((states[-1] / READING).read_text(encoding="utf-8"))
-        pipe = self._shared.new_pipeline(str(states[-1]), reading["long_documents"], reading["passage_length"])
-        session = Session(pipe, self._limits)
-        session.replace(pipe, reading["kept"])
-        return session
+        """Open the texts of a session that are on disk, if there are any."""
+        saved = sorted(folder.parent for folder in self._folder(key).glob("*/datastore"))
+        return Session(self._shared.new_pipeline(saved[-1] if saved else None), self._limits)
 
     def _store(self, key: str, session: Session) -> None:
-        """Write the state of a session beside the last one, which is then deleted."""
+        """Save the present texts of a session in one moment, and forget the sessions beyond the limit."""
         folder = self._folder(key)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = folder / f"{time.time_ns():020}"
         if session.pipe.datastore is not None:
-            session.pipe.datastore.save_pretrained(new)
-        config = session.pipe.model.config
-        reading = {
-            "long_documents": config.long_documents,
-            "passage_length": config.passage_length,
-            "kept": session.kept,
-        }
-        new.mkdir(exist_ok=True)
-        write_file(new / READING, json.dumps(reading))
+            session.pipe.datastore.save_pretrained(folder / TEXTS)
         for old in folder.iterdir():
-            if old != new:
+            if old.name != TEXTS or session.pipe.datastore is None:
                 shutil.rmtree(old, ignore_errors=True)
+        os.utime(folder, ns=(time.time_ns(), time.time_ns()))
         with self._lock:
-            self._make_room(folder)
-
-    def _make_room(self, own: Path) -> None:
-        """Delete sessions, the least recently used first, until the limits are met; not the one just changed."""
-        others = sorted(own.parent.iterdir(), key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
-        others.remove(own)
-        room = self._limits.disk_megabytes * 10**6 - _size(own)
-        for number, folder in enumerate(others, start=1):
-            room -= _size(folder)
-            if number >= self._limits.sessions or room < 0:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _size(folder: Path) -> int:
-    """The bytes of all files in a folder."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            others = sorted(folder.parent.iterdir(), key=lambda other: other.stat().st_mtime_ns, reverse=True)
+            for forgotten in others[self._limits.sessions :]:
+                shutil.rmtree(forgotten, ignore_errors=True)

@@ -130,10 +130,6 @@ def _head(parts: Parts) -> None:
     with gr.Column(elem_classes="state"):
         parts["status"] = gr.Markdown("No texts yet", elem_id="status")
         parts["hint"] = gr.Markdown(elem_classes="lead")
-    with gr.Row(visible=False, elem_classes="head") as parts["confirm"]:
-        gr.Markdown("Remove all texts from this page?")
-        parts["sure_clear"] = gr.Button("Yes, remove all", variant="stop")
-        parts["no_clear"] = gr.Button("No, keep them")
 
 
 def _texts(parts: Parts, limits: PageLimits) -> None:
@@ -185,8 +181,6 @@ def _quality(parts: Parts, _: PageLimits) -> None:
         with gr.Column(min_width=300):
             parts["percent"] = gr.Slider(1, 50, 10, step=1, label="Wrong answers to allow, in percent")
             parts["allowed"] = gr.Markdown(elem_id="allowed")
-            parts["curve"] = gr.LinePlot(x="wrong, %", y="answered, %", height=190, y_lim=[0, 100],
-                                         show_label=False, tooltip="all", buttons=[])  # fmt: skip
     gr.Markdown("## Labels to look at")
     parts["audited"] = gr.Markdown(elem_classes="lead")
     with gr.Column(visible=False, elem_id="finding") as parts["finding"]:
@@ -247,7 +241,6 @@ def _plan(parts: Parts) -> None:
         parts["planned_keep"] = gr.Button(variant="primary", size="md", render=False)
         _chooser(parts, "planned", "Confirm it, or click the right label:", parts["planned_keep"])
     with gr.Row(elem_classes="head"):
-        parts["planned_undo"] = gr.Button("Undo the last one", visible=False)
         parts["answers"] = gr.DownloadButton("Download the answers", visible=False)
         parts["pack"] = gr.Button("Put them into folders", visible=False)
         parts["packed"] = gr.DownloadButton("Download the folders", visible=False)
@@ -456,10 +449,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     for step in STEP_TITLES:
         connector.show_step(step)
     connector.replace_texts("undo", events.undo)
-    connector.replace_texts("planned_undo", events.undo)
-    connector.replace_texts("sure_clear", events.clear)
-    parts["clear"].click(None, None, parts["confirm"], js=BROWSER_UPDATE % "visible: true")
-    parts["no_clear"].click(None, None, parts["confirm"], js=BROWSER_UPDATE % "visible: false")
+    connector.replace_texts("clear", events.clear)
 
     connector.read_file("file", ["encoding", "text", "label"])
     connector.read_file("new", ["encoding", "text"])

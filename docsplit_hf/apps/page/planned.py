@@ -13,7 +13,7 @@ from .changes import give_label
 from .sessions import counted, percentage
 
 if TYPE_CHECKING:
-    from .sessions import PlannedText, Session
+    from .sessions import PlannedText, Row, Session
 
 NO_ANSWER = "no answer"
 CONFIRMED = "confirmed"
@@ -22,6 +22,8 @@ DOCUMENT_HEADERS = ["File", "Label", "Page", "Reason", "Sure", "Goes to"]
 TEXT_HEADERS = ["Text", "Label", "Reason", "Sure"]
 ANSWERS = "answers.csv"
 SORTED = "sorted.zip"
+PREVIEW_ROWS = 50  # answers to a table that the page shows
+ANSWER_COLUMNS = ("label", "score")  # beside those of a table
 
 
 def how_sure(one: PlannedText) -> str:
@@ -38,7 +40,8 @@ def destinations_of(planned: Sequence[PlannedText]) -> list[str]:
 def table_rows(planned: Sequence[PlannedText]) -> tuple[list[str], list[list[str]]]:
     """The headers and the rows of the table of a plan."""
     if not planned or planned[0].file is None:
-        return TEXT_HEADERS, [[one.name, one.label or NO_ANSWER, one.reason, how_sure(one)] for one in planned]
+        shown = planned[:PREVIEW_ROWS]
+        return TEXT_HEADERS, [[one.name, one.label or NO_ANSWER, one.reason, how_sure(one)] for one in shown]
     rows = []
     for one, destination in zip(planned, destinations_of(planned), strict=True):
         rows.append([one.name, one.label or NO_ANSWER, one.page, one.reason, how_sure(one), destination])
@@ -78,27 +81,28 @@ def next_unchecked(planned: Sequence[PlannedText], row: int) -> int | None:
 
 def describe_plan(planned: Sequence[PlannedText]) -> str:
     """A caption of the table of a plan."""
-    noun = "text" if not planned or planned[0].file is None else "document"
+    is_table = not planned or planned[0].file is None
+    first = f", the first {PREVIEW_ROWS} here" if is_table and len(planned) > PREVIEW_ROWS else ""
     checked = sum(bool(one.checked) for one in planned)
     done = f", {checked:,} checked" if checked else ""
-    return f"{counted(len(planned), noun)}{done}: click one to see why, to confirm it, or to correct it"
+    texts = counted(len(planned), "text" if is_table else "document")
+    return f"{texts}{first}{done}: click one to see why, to confirm it, or to correct it"
 
 
 def write_answers(session: Session) -> Path:
     """Write the file of the answers, with the labels and places that a visitor has chosen."""
-    from ...classifier.row_files import read_rows, write_rows
+    from ...classifier.row_files import write_rows
 
-    rows = [dict(row) for row in read_rows(session.classified)]
-    for row in rows:
-        row["score"] = float(row["score"]) if row["score"] else None
-    for row, one, destination in zip(rows, session.planned, destinations_of(session.planned), strict=False):
-        if one.checked:
-            row["label"] = one.label
+    rows: list[Row] = []
+    for one, destination in zip(session.planned, destinations_of(session.planned), strict=True):
+        own = {f"input_{name}" if name in ANSWER_COLUMNS else name: value for name, value in one.row.items()}
+        answer = {"label": one.label, "score": one.score}
         if one.file is not None:
-            row["reason"] = one.checked or one.reason
-            row["destination"] = destination
+            answer |= {"page": one.page, "reason": one.checked or one.reason, "destination": destination}
+        rows.append({**own, **answer})
+    rows += session.unread
     target = session.folder / ANSWERS
-    write_rows(target, lambda: rows, list(rows[0]), safe_csv=True)
+    write_rows(target, lambda: rows, list(dict.fromkeys(name for row in rows for name in row)), safe_csv=True)
     return target
 
 

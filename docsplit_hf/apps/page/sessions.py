@@ -5,14 +5,12 @@ from __future__ import annotations
 import copy
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ...classifier.active_learning import Suggestion
     from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from ...fitting.ensemble.scoring import PreparedExperts
 
 LABEL_CHARACTERS = 200  # the most characters of a label
+Row = Mapping[str, Any]  # of a table: JSON values by column
 PASSAGE_LENGTH = 128  # tokens; short, so that a passage shows the decisive place
 
 
@@ -47,7 +46,6 @@ class PageLimits:
     labels: int = 200  # different labels
     characters: int = 100_000  # characters of a text
     sessions: int = 100  # sessions that are kept, in memory and on disk
-    disk_megabytes: int = 10_000  # size of all kept sessions
 
     def check_texts(self, texts: Iterable[str]) -> None:
         """Refuse a text that is too long."""
@@ -93,35 +91,22 @@ class SharedModel:
         self.name = name
         self._first: KNNClassifierPipeline = pipeline("docsplit-knn", **({} if name is None else {"model": name}))
 
-    def new_pipeline(
-        self,
-        datastore: KNNDatastore | str | None = None,
-        long_documents: str | None = None,
-        passage_length: int | None = None,
-    ) -> KNNClassifierPipeline:
+    def new_pipeline(self, folder: Path | None = None) -> KNNClassifierPipeline:
         """Make a pipeline with the shared weights and its own configuration, tokenizer and datastore."""
         from ...classifier.pipeline import KNNClassifierPipeline
 
         first = self._first
         model = copy.copy(first.model)  # the weights are the same tensors
         model.config = copy.deepcopy(first.model.config)
-        if datastore is None and first.datastore is not None:
-            datastore = copy.deepcopy(first.datastore)
-        tokenizer = copy.deepcopy(first.tokenizer)
-        if datastore is None:
-            longest = first.embedder.max_length or PASSAGE_LENGTH
-            pipe = KNNClassifierPipeline(
-                model=model,
-                tokenizer=tokenizer,
-                device=first.device,
-                long_documents="passages",
-                passage_length=min(PASSAGE_LENGTH, longest),
-            )
-        else:
-            if long_documents is not None:
-                model.config.long_documents = long_documents
-                model.config.passage_length = passage_length
-            pipe = KNNClassifierPipeline(model=model, tokenizer=tokenizer, datastore=datastore, device=first.device)
+        is_new = first.datastore is None
+        pipe = KNNClassifierPipeline(
+            model=model,
+            tokenizer=copy.deepcopy(first.tokenizer),
+            datastore=folder or copy.deepcopy(first.datastore),
+            device=first.device,
+            long_documents="passages" if is_new else None,
+            passage_length=min(PASSAGE_LENGTH, first.embedder.max_length or PASSAGE_LENGTH) if is_new else None,
+        )
         if pipe.datastore is not None and pipe.datastore.multi_label:
             raise ValueError("Its texts may have several labels each, and this page gives one: use docsplit_hf itself.")
         return pipe
@@ -129,28 +114,30 @@ class SharedModel:
 
 @dataclass(frozen=True)
 class PlannedText:
-    """A text or a document that was classified.
+    """A text or a document that is classified, with its answer.
 
     Attributes:
         name: The name of the document, or the beginning of the text.
         given: The text as a pipeline takes it, with its file and places.
+        row: What the file of the answers says of it.
+        file: The uploaded document; None for a row of a table.
         label: The label of the answer, or that of the visitor; None without an answer.
         score: Its probability.
         page: The page that speaks most for it; may be empty.
         reason: The words that decided, or why there is no answer; may be empty.
         passage: The passage that decided.
-        file: The uploaded document; None for a row of a table.
         checked: What the visitor has done with the answer, in a word; empty before.
     """
 
     name: str
     given: dict[str, Any]
-    label: str | None
-    score: float
-    page: str
-    reason: str
-    passage: ShownPassage
+    row: Row
     file: Path | None = None
+    label: str | None = None
+    score: float = 0.0
+    page: str = ""
+    reason: str = ""
+    passage: ShownPassage | None = None
     checked: str = ""
 
 
@@ -181,14 +168,6 @@ class ShownPassage(NamedTuple):
     page: int | None
 
 
-class MapLayout(NamedTuple):
-    """The positions of texts on the map."""
-
-    texts_hash: int  # of all texts on the map, to detect changes
-    ids: list[str]
-    positions: np.ndarray  # (texts, 2), from 0 to 1
-
-
 class TextCounts(NamedTuple):
     """The numbers of texts with a label, of different labels, and of texts without a label."""
 
@@ -202,14 +181,6 @@ class TextCounts(NamedTuple):
         return self.labeled + self.unlabeled
 
 
-class Moment(NamedTuple):
-    """A session before a change: the texts, the confirmed labels, and the plan."""
-
-    pipe: KNNClassifierPipeline
-    kept: list[str]
-    planned: tuple[PlannedText, ...]
-
-
 @dataclass(eq=False)
 class Session:
     """The pipeline of one visitor, and the state of the page."""
@@ -220,17 +191,21 @@ class Session:
     listed: list[str] = field(default_factory=list)  # ids of the texts in the list of step 2
     findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page
     planned: tuple[PlannedText, ...] = ()  # what was classified last
-    classified: Path | None = None  # the file of its answers
+    unread: Sequence[Row] = ()  # what the file of the answers says of the files that could not be read
     opened: int | None = None  # the row of the plan that is shown
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
-    earlier: list[Moment] = field(default_factory=list)  # that undo restores, the latest last
+    earlier: list[Session] = field(default_factory=list)  # copies that undo restores, the latest last
     stale: bool = False  # whether labels were added since the last fit
-    map: MapLayout | None = None
+    places: dict[str, list[float]] = field(default_factory=dict)  # of the texts on the map, by text
     lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
     _folder: tempfile.TemporaryDirectory = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="docsplit-demo-")
     )
     _ready: PreparedExperts | None = None
+
+    def __post_init__(self) -> None:
+        """See whether the last labels of a session that was saved are to be learned."""
+        self.stale = self.fitted is not None and self.fitted.report.examples != len(self.pipe.datastore)
 
     @property
     def folder(self) -> Path:
@@ -248,20 +223,9 @@ class Session:
         if self.pipe.datastore is None or not len(self.pipe.datastore):
             raise ValueError("No text has a label yet: give some a label in step 2 or 4.")
 
-    def replace(self, pipe: KNNClassifierPipeline, kept: Iterable[str] = ()) -> None:
-        """Replace all texts."""
-        self.pipe = pipe
-        self.kept = list(kept)
-        self.stale = self.fitted is not None and self.fitted.report.examples != len(pipe.datastore)
-
-    def moment(self) -> Moment:
-        """What ``go_back`` restores."""
-        return Moment(self.pipe, list(self.kept), self.planned)
-
-    def go_back(self, moment: Moment) -> None:
-        """Restore an earlier moment."""
-        self.replace(moment.pipe, moment.kept)
-        self.planned = moment.planned
+    def restore(self, earlier: Session) -> None:
+        """Become a copy of this session that was made earlier."""
+        vars(self).update(vars(earlier))
 
     @property
     def fitted(self) -> Fit | None:

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE, BOM_UTF32_BE, BOM_UTF32_LE
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +14,7 @@ from ...reading.columns import columns_of
 from ...reading.example_texts import load_example_texts
 from ...reading.file_formats import SEPARATORS, file_format
 from ...reading.labels import label_name
-from .sessions import PageLimits, PlannedText, Session, counted
-from .views import planned_texts
+from .sessions import PageLimits, PlannedText, Row
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size
 TABLE_ENDINGS = ENDINGS[:-1]  # several .txt files are documents
@@ -32,7 +31,6 @@ PARSER_ERRORS = {
 MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
 # Tried in this order; the last one decodes any file.
 ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
-PREVIEW_ROWS = 50  # answers to a table that the page shows
 
 
 class LabeledTexts(NamedTuple):
@@ -41,9 +39,6 @@ class LabeledTexts(NamedTuple):
     texts: list[Any]
     labels: list[str | None]
     left_out: int = 0
-
-
-Row = Mapping[str, Any]  # a row of an uploaded file: JSON values by column
 
 
 def pasted_texts(labeled: str, unlabeled: str, limits: PageLimits) -> LabeledTexts:
@@ -118,7 +113,7 @@ def table_of(given: Sequence[str] | None) -> Path | None:
 
 
 def column_warning(columns: Sequence[str]) -> str:
-    """A warning about column names that look like texts or are repeated; empty if all look right."""
+    """A warning about the name of a column that looks like a text; empty without one."""
     looks_like_text = next((name for name in columns if len(name.split()) > MAX_COLUMN_NAME_WORDS), None)
     if looks_like_text is not None:
         name = shortened(looks_like_text, 60)
@@ -126,10 +121,6 @@ def column_warning(columns: Sequence[str]) -> str:
             f"The first line is taken for the names of the columns, and {name!r} looks like a text. If it is one, "
             "write a line such as text,label above it, and choose the file again."
         )
-    repeated = [name for name in columns if re.fullmatch(r"(.+)\.\d+", name) and name.rpartition(".")[0] in columns]
-    if repeated:
-        shown = ", ".join(repr(shortened(name, 60)) for name in repeated[:3])
-        return f"Some columns have the same name, and a number was added: {shown}. Check which one is chosen."
     return ""
 
 
@@ -193,41 +184,10 @@ def _checked(given: LabeledTexts, limits: PageLimits) -> LabeledTexts:
     return given
 
 
-class Classified(NamedTuple):
-    """Answers to the rows of a table or to documents: the file of all of them, and the first ones, to look at."""
-
-    path: Path
-    planned: list[PlannedText]
-    summary: str  # a sentence or more
-
-
-def classify_upload(
-    session: Session,
-    path: Path,
-    text_column: str,
-    error_rate: float | None,
-    encoding: str = UNICODE,
-) -> Classified:
-    """Classify the rows of a file, and write them with ``label`` and ``score``.
-
-    ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
-    """
-    from ...classifier.predict_file import PredictionFiles, classify_file
-
-    session.check_labeled()
-    rows = rows_of(path, session.limits, encoding)
+def rows_to_classify(path: Path, text_column: str, limits: PageLimits, encoding: str = UNICODE) -> list[PlannedText]:
+    """Read the rows of a file, to classify them."""
+    rows = rows_of(path, limits, encoding)
     columns_of(rows, text_column)
-    session.limits.check_texts(str(row.get(text_column)) for row in rows)
-    target = session.folder / "classified.csv"
-    files = PredictionFiles(path, target, text_column, **table_settings(path, encoding), safe_csv=True)
-    rejecting = {"reject": error_rate} if error_rate else {}
-    outcome = classify_file(session.pipe, files, overwrite=True, **rejecting)
-    summary = f"Classified {counted(outcome.rows - outcome.without_text - outcome.rejected, 'row')}."
-    if outcome.rejected:
-        summary += f" {counted(outcome.rejected, 'row')} not sure enough, or without content, got no label."
-    if outcome.without_text:
-        summary += f" {counted(outcome.without_text, 'row')} without a text got no label."
-    texts = [row.get(text_column) for row in rows[:PREVIEW_ROWS]]
-    given = [{"text": text if isinstance(text, str) else ""} for text in texts]
-    planned = planned_texts(session, given, list(map(shortened, texts)), [None] * len(texts), error_rate)
-    return Classified(target, planned, summary)
+    texts = [row[text_column] if isinstance(row.get(text_column), str) else "" for row in rows]
+    limits.check_texts(texts)
+    return [PlannedText(shortened(text), {"text": text}, row=row) for text, row in zip(texts, rows, strict=True)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from ...classifier.sorting_plan import SHOWN_WORDS, reason_of
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ...reading.origins import describe_place
 from .document_links import LINKS
-from .sessions import Finding, MapLayout, PlannedText, Session, ShownPassage, counted, percentage
+from .sessions import Finding, PlannedText, Session, ShownPassage, counted, percentage
 
 WORD = "word"  # the mark of a highlighted word
 ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
@@ -72,14 +73,8 @@ def accuracy_text(session: Session) -> str:
     accuracy = {row["expert"]: row["accuracy"] for row in report.measured}
     words = percentage(accuracy[WORD_REGRESSION])
     largest = percentage(accuracy[LARGEST_CLASS])
-    others = f"word counts {words}, always the largest label {largest}"
-    return f"**{percentage(found.accuracy)} right** ({found.low * 100:.0f}–{found.high:.0%}; {others})"
-
-
-def mark_baselines(accuracy: str) -> str:
-    """Mark the baselines in an accuracy text, so that narrow screens can hide them."""
-    interval, semicolon, baselines = accuracy.removesuffix(")").partition("; ")
-    return f'{interval}<span class="more">{semicolon}{baselines}</span>)' if semicolon else accuracy
+    others = f'<span class="more">; word counts {words}, always the largest label {largest}</span>'  # on wide screens
+    return f"**{percentage(found.accuracy)} right** ({found.low * 100:.0f}–{found.high:.0%}{others})"
 
 
 def labels_table(session: Session) -> list[list[str]]:
@@ -130,18 +125,6 @@ def coverage_text(session: Session, percent: int) -> str:
     if len(possible):
         reason = f"this error rate cannot be guaranteed yet, the lowest rate here is {possible[0]}%"
     return f"**No text gets an answer**: {reason}. Label more texts to allow lower rates."
-
-
-def limit_text(session: Session, percent: int) -> str:
-    """Describe the errors that are allowed, and how many texts get no answer; empty before a fit."""
-    if not accuracy_text(session):
-        return ""
-    answered = float(answered_percentages(session)[percent - 1] / 100)
-    if answered == 0:
-        return f"at most {percent}% wrong cannot be guaranteed yet, so no text gets an answer"
-    if answered == 1:
-        return f"at most {percent}% wrong; every text gets an answer"
-    return f"at most {percent}% wrong; {percentage(1 - answered)} of the texts get no answer"
 
 
 class ShownAnswer(NamedTuple):
@@ -216,35 +199,32 @@ def _decisive_words(explanation: Mapping[str, Any]) -> list[str]:
     return [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
 
 
-def planned_texts(
-    session: Session,
-    given: Sequence[dict[str, Any]],
-    names: Sequence[str],
-    files: Sequence[Path | None],
-    error_rate: float | None,
-) -> list[PlannedText]:
-    """Classify texts, or documents with their files, with the words and the passage that decided."""
-    planned = []
-    answers = session.pipe(given, show_progress=True, explain=session.fitted is not None, reject=error_rate)
-    for text, name, file, answer in zip(given, names, files, answers, strict=True):
+def answered(session: Session, planned: Sequence[PlannedText], error_rate: float | None) -> list[PlannedText]:
+    """Classify texts or documents, with the words and the passage that decided.
+
+    ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
+    """
+    session.check_labeled()
+    texts = [one.given for one in planned]
+    answers = session.pipe(texts, show_progress=True, explain=session.fitted is not None, reject=error_rate)
+    found = []
+    for one, answer in zip(planned, answers, strict=True):
         page = describe_place(answer)
         explanation = answer.get("explanation", {})
-        passage = highlight_passage(text["text"], _decisive_words(explanation), explanation.get("passage"))
+        passage = highlight_passage(one.given["text"], _decisive_words(explanation), explanation.get("passage"))
         first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
-        link = None if file is None else LINKS.link(file, first_page)
-        planned.append(
-            PlannedText(
-                name=name,
-                given=text,
+        link = None if one.file is None else LINKS.link(one.file, first_page)
+        found.append(
+            replace(
+                one,
                 label=answer["label"],
                 score=answer["score"],
                 page=page,
                 reason=reason_of(answer) or "",
-                passage=ShownPassage(f"{name}, {page}" if page else name, passage, link, first_page),
-                file=file,
+                passage=ShownPassage(f"{one.name}, {page}" if page else one.name, passage, link, first_page),
             )
         )
-    return planned
+    return found
 
 
 def _file_of(neighbor: Mapping[str, Any]) -> str:
@@ -281,11 +261,6 @@ def answer_markup(found: ShownAnswer) -> str:
     return f'<h2 class="{kind}">{headline}</h2><p>{html.escape(found.confidence)}</p>{listed}'
 
 
-def _have(count: int) -> str:
-    """The verb for a number of texts."""
-    return "has" if count == 1 else "have"
-
-
 def audit_findings(session: Session) -> tuple[str, list[Finding]]:
     """Audit the labels of a session: a summary, and the findings that the visitor has not confirmed."""
     audit = session.pipe.audit(show_progress=False)
@@ -297,8 +272,8 @@ def audit_findings(session: Session) -> tuple[str, list[Finding]]:
                 kind=f"maybe {issue.suggested}?",
                 label=issue.given,
                 suggested=issue.suggested,
-                why=f"Of the most similar texts, {issue.near_suggested} {_have(issue.near_suggested)} the label "
-                f"{issue.suggested} and {issue.near_given} {_have(issue.near_given)} {issue.given}.",
+                why=f"Labels of the most similar texts: {issue.near_suggested} {issue.suggested}, {issue.near_given} "
+                f"{issue.given}.",
                 text=issue.text,
             )
         )
@@ -362,11 +337,9 @@ def listed_texts(session: Session, wanted: str = "", near: str | None = None) ->
     """A caption, and the texts with ``wanted`` in them or as label, or those around the point ``near`` on the map."""
     rows = rows_of_session(session)
     if near is not None:
-        layout = session.map
-        distances = np.square(layout.positions - layout.positions[layout.ids.index(near)]).sum(1)
-        nearest = np.argsort(distances, kind="stable")[:NEARBY_TEXTS]
-        ranks = {layout.ids[number]: rank for rank, number in enumerate(nearest)}
-        found = sorted((row for row in rows if row.id in ranks), key=lambda row: ranks[row.id])
+        place = session.places[find_row(session, near).text]
+        drawn = [row for row in rows if row.text in session.places]
+        found = sorted(drawn, key=lambda row: math.dist(session.places[row.text], place))[:NEARBY_TEXTS]
         caption = "The texts around the point: click one to open it."
     else:
         wanted = wanted.strip().casefold()
@@ -384,7 +357,7 @@ def text_with_file(row: TextRow) -> str:
 
 
 def document_map(session: Session) -> tuple[str, dict[str, list]]:
-    """Compute the map, and store its positions in the session.
+    """Compute the map, and store the places of the texts in the session.
 
     It is a caption, and what ``map.js`` draws: points (x, y, number of the label or -1, id), and names of labels.
     """
@@ -402,13 +375,12 @@ def document_map(session: Session) -> tuple[str, dict[str, list]]:
         order = np.sort(np.random.default_rng(0).choice(len(order), MAX_POINTS, replace=False))
         caption = f"{MAX_POINTS:,} of {len(rows):,} texts, drawn at random."
     shown = [rows[number] for number in order]
-    texts_hash = hash(tuple(row.text for row in shown))
-    is_same = session.map is not None and session.map.texts_hash == texts_hash
-    positions = session.map.positions if is_same else _positions(keys[order])
-    session.map = MapLayout(texts_hash, [row.id for row in shown], positions)
+    texts = [row.text for row in shown]
+    if session.places.keys() != set(texts):
+        session.places = dict(zip(texts, _positions(keys[order]).round(4).tolist(), strict=True))
     points = []
-    for row, (x, y) in zip(shown, positions.round(4), strict=True):
-        points.append([float(x), float(y), -1 if row.label is None else numbers[row.label], row.id])
+    for row in shown:
+        points.append([*session.places[row.text], -1 if row.label is None else numbers[row.label], row.id])
     return caption, {"points": points, "labels": labels}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ..own_site_only import OwnSiteOnly, RefusedRequest
+from ..own_site_only import OwnSiteOnly
 from .errors import FORBIDDEN, UNAUTHORIZED, Refused
 
 TOKEN_VARIABLE = "DOCSPLIT_SERVE_TOKEN"
@@ -23,15 +23,14 @@ SHORTEST_TOKEN = 16  # characters; shorter ones can be guessed
 NAMED_TOKEN = re.compile(r"(?:(?P<name>[\w.@-]{1,64})=)?(?P<token>[\x21-\x7e]+)")
 
 
+@dataclass(frozen=True)
 class Tokens:
-    """The tokens that open a part of the server."""
+    """The tokens that open a part of the server: the name of the owner, for the log, by the SHA-256 of each token."""
 
-    def __init__(self, owner_of: Mapping[bytes, str]) -> None:
-        """Take the owner's name, for the edit log, by the SHA-256 of each token."""
-        self._owner_of = dict(owner_of)
+    owner_of: Mapping[bytes, str]
 
     def __bool__(self) -> bool:
-        return bool(self._owner_of)
+        return bool(self.owner_of)
 
     @classmethod
     def read(cls, variable: str, path: str | Path | None, default_name: str) -> Tokens:
@@ -57,7 +56,7 @@ class Tokens:
         """The name of a token's owner; None if it is unknown. Takes as long for a wrong token as for a right one."""
         digest = sha256((given or "").encode()).digest()
         found = None
-        for known, name in self._owner_of.items():
+        for known, name in self.owner_of.items():
             if hmac.compare_digest(known, digest):
                 found = name
         return found
@@ -138,6 +137,6 @@ def check_exposure(host: str, readers: Tokens, is_open: bool) -> None:
 class OwnHostOnly(OwnSiteOnly):
     """Middleware that refuses other host names and other sites, as the page does, with an error as JSON."""
 
-    def answer(self, refusal: RefusedRequest) -> Response:
+    def answer(self, status: int, reason: str) -> Response:
         """The response to a refused request."""
-        return Refused(refusal.status, "foreign_host", refusal.reason).response()
+        return Refused(status, "foreign_host", reason).response()

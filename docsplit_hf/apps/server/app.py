@@ -23,6 +23,7 @@ from .routes.classify import add_classify
 from .routes.decisions import add_decisions
 from .routes.edits import add_edits
 from .routes.state import add_state_routes
+from .served_folders import ServedFolder
 from .server import Server
 
 logger = logging.getLogger(__name__)
@@ -50,11 +51,12 @@ def make_app(server: Server, host: str = "127.0.0.1", allowed_hosts: tuple[str, 
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        reloading = asyncio.create_task(_reload_replaced(server))
+        reloading = [asyncio.create_task(_reload_replaced(one)) for one in server.classifiers.values()]
         server.is_ready = True
         yield
         server.is_ready = False
-        reloading.cancel()
+        for task in reloading:
+            task.cancel()
         await asyncio.to_thread(server.close)
 
     app = FastAPI(title="docsplit serve", version=__version__, description=DESCRIPTION, lifespan=lifespan)
@@ -69,20 +71,15 @@ def make_app(server: Server, host: str = "127.0.0.1", allowed_hosts: tuple[str, 
     return app
 
 
-async def _reload_replaced(server: Server) -> None:
-    """Serve folders that other programs replace, from then on."""
+async def _reload_replaced(classifier: ServedFolder) -> None:
+    """Serve a folder that other programs replace, from then on."""
     while True:
         await asyncio.sleep(RELOAD_SECONDS)
-        for name, classifier in server.classifiers.items():
-            try:
-                editor = server.editors.get(name)
-                if editor is not None:  # after the edits under way, which replace the folder, too
-                    await asyncio.wrap_future(editor.run(editor.reload_if_replaced))
-                elif await asyncio.to_thread(classifier.is_replaced):
-                    await asyncio.to_thread(classifier.reload)
-            except Exception as error:  # of any type: the old state goes on answering
-                message = classifier.without_paths(str(error))
-                logger.warning("%s was replaced in its folder, and cannot be loaded: %s", name, message)
+        try:
+            await asyncio.to_thread(classifier.reload_if_replaced)
+        except Exception as error:  # of any type: the old state goes on answering
+            message = classifier.without_paths(str(error))
+            logger.warning("%s was replaced in its folder, and cannot be loaded: %s", classifier.name, message)
 
 
 class Counted:

@@ -4,32 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ...arrays.passages import Predictions
 from ...arrays.row_table import several_passages, take_passages
-from ...classifier.call_options import CallOptions
+from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
 from ...cores import thread_count, use_threads
 from ...encoding.chunking import token_counts
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import unlogged
 from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
-from .jobs import Job, ReadTexts, TextSlice, estimated_tokens, is_whole_call, reading_options, sliced
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
+    from ...classifier.answering import PredictedTexts
     from .states import State
 
-Item = TypeVar("Item")
-
+BYTES_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
 LONG_JOBS_PER_BATCH = 4  # a job of more than this part of a batch is long
-FIRST_TOKENS_PER_SECOND = 20_000.0  # until some were measured
-SMOOTHING = 0.9  # weight of the past in the measured speed
+RETRY_SECONDS = 5  # after which a client may ask again
+
+
+class ReadTexts(NamedTuple):
+    """What a job returns: the predictions of its texts, and their tokens."""
+
+    predicted: PredictedTexts
+    token_count: int
+
+    def answers(self) -> list[Any]:
+        """The answer to each text."""
+        return [self.predicted.answer(row) for row in range(len(self.predicted.prediction.probabilities))]
+
+
+@dataclass
+class Job:
+    """Texts of a request that are read together."""
+
+    state: State
+    texts: Sequence[str]
+    pairs: Sequence[str | None]
+    options: CallOptions
+    tokens: int  # an estimate
+    is_long: bool  # by the estimate
+    result: Future[ReadTexts] = field(default_factory=Future)  # cancelled if nobody waits for it any more
+
+    def reading_key(self) -> tuple[object, ...]:
+        """What jobs must have in common for their texts to be read together."""
+        is_paired = any(pair is not None for pair in self.pairs)
+        return (id(self.state), is_paired, *sorted(reading_options(self.options).items()))
+
+    def predict(self, embedded: Predictions, token_count: int) -> None:
+        """Finish the job, whose texts were embedded."""
+        try:
+            predicted = self.state.pipe.predict_embedded(embedded, joined_texts(self.texts, self.pairs), self.options)
+            self.result.set_result(ReadTexts(predicted, token_count))
+        except Exception as error:  # of any type: it is the answer to this request alone
+            self.result.set_exception(error)
 
 
 class Batcher:
@@ -52,9 +88,7 @@ class Batcher:
         self._tokenizing = threading.Lock()  # a tokenizer that cuts texts is changed, and used by one thread at a time
         self._waiting: dict[bool, deque[Job]] = {False: deque(), True: deque()}  # short and long jobs
         self._waiting_tokens = {False: 0, True: 0}
-        self._tokens_per_second = FIRST_TOKENS_PER_SECOND
         self._is_stopping = False
-        self._last_batch_jobs = 1
         self._threads = []
         for is_long in [True, *[False] * self._workers]:
             self._threads.append(threading.Thread(target=self._compute_all, args=[is_long], daemon=True))
@@ -76,129 +110,107 @@ class Batcher:
 
     async def read(
         self, state: State, texts: Sequence[str], pairs: Sequence[str | None], options: CallOptions
-    ) -> list[ReadTexts]:
-        """Read the texts of a request, in slices, by one state.
+    ) -> ReadTexts:
+        """Read the texts of a request by one state.
 
         Raises:
             Refused: If too much work waits, or it takes too long.
             ValueError: If options do not fit the classifier.
         """
-        slices = sliced(texts, pairs, is_whole=is_whole_call(options))
-        jobs: list[Job] = []
-        results: list[ReadTexts] = []
-        estimate = sum(self._estimated_tokens(state, part, options) for part in slices)
-        self._refuse_if_too_long(estimate)
-        self._refuse_if_full(estimate)
+        tokens = self._estimated_tokens(state, texts, pairs, options)
+        self._refuse_if_too_long(tokens)
+        job = Job(state, texts, pairs, options, tokens, is_long=tokens > self._most_short_tokens)
+        self._refuse_if_full(job)
+        with self._changed:
+            self._waiting[job.is_long].append(job)
+            self._waiting_tokens[job.is_long] += tokens
+            self._changed.notify_all()
         try:
             async with asyncio.timeout(self._limits.seconds):
-                for number, part in enumerate(slices):
-                    jobs.append(self._submit(state, part, options))
-                    if number:  # two slices at a time, for two workers
-                        results.append(await jobs[number - 1].result)
-                results.append(await jobs[-1].result)
+                return await asyncio.wrap_future(job.result)
         except TimeoutError:
             raise Refused(
                 UNAVAILABLE,
                 "timeout",
                 f"There was no answer within {self._limits.seconds:g} seconds: send fewer texts, or try again later.",
-                retry_after=self._retry_after(),
+                retry_after=RETRY_SECONDS,
             ) from None
-        finally:
-            for job in jobs:
-                job.is_dropped = True  # if it is not finished: who waited has the results, or has gone
-        return results
 
     def _refuse_if_too_long(self, tokens: int) -> None:
         """Refuse texts that would take more than their share of the time."""
         most = self._limits.tokens
         if tokens > most:
-            seconds = tokens / self._tokens_per_second
             raise Refused(
                 TOO_LARGE,
                 "too_many_tokens",
-                f"The texts have about {tokens:,} tokens, which take about {seconds:,.0f} seconds; a request may have "
-                f"{most:,} (--max_tokens): send fewer texts, shorter ones, or max_passages.",
+                f"The texts have about {tokens:,} tokens, and a request may have {most:,} (--max_tokens): send fewer "
+                "texts, shorter ones, or max_passages.",
             )
 
-    def _refuse_if_full(self, tokens: int) -> None:
-        """Refuse texts for which there is no room; one short and one long request are always taken."""
-        is_long = self._is_long(tokens)
-        waiting = self._waiting_tokens[is_long]
+    def _refuse_if_full(self, job: Job) -> None:
+        """Refuse a job for which there is no room; one short and one long request are always taken."""
+        waiting = self._waiting_tokens[job.is_long]
         if self._is_stopping:
-            raise Refused(UNAVAILABLE, "stopping", "The server is stopping: try again later.", retry_after=5)
-        if waiting and waiting + tokens > self._limits.waiting_tokens:
+            raise Refused(
+                UNAVAILABLE, "stopping", "The server is stopping: try again later.", retry_after=RETRY_SECONDS
+            )
+        if waiting and waiting + job.tokens > self._limits.waiting_tokens:
             raise Refused(
                 TOO_MANY,
                 "overloaded",
                 "Too many texts are waiting: try again later.",
-                retry_after=self._retry_after(),
+                retry_after=RETRY_SECONDS,
             )
 
-    def _is_long(self, tokens: int) -> bool:
-        """Whether a job of so many tokens is read by the worker of long ones."""
-        return tokens > self._most_short_tokens
-
-    def _retry_after(self) -> int:
-        """Seconds after which half of the waiting texts will have been read."""
-        return max(1, round(self.waiting_tokens / self._tokens_per_second / 2))
-
-    def _estimated_tokens(self, state: State, part: TextSlice, options: CallOptions) -> int:
+    def _estimated_tokens(
+        self, state: State, texts: Sequence[str], pairs: Sequence[str | None], options: CallOptions
+    ) -> int:
         """An estimate of the tokens that are read of some texts."""
         embedder = state.pipe.embedder.with_options(**reading_options(options))
-        is_paired = any(pair is not None for pair in part.pairs)
+        is_paired = any(pair is not None for pair in pairs)
         most = embedder.most_tokens(is_paired) if embedder.is_local else None
-        estimates = [estimated_tokens(text) for text in joined_texts(part.texts, part.pairs)]
+        estimates = [estimated_tokens(text) for text in joined_texts(texts, pairs)]
         return sum(estimates) if most is None else sum(min(estimate, most) for estimate in estimates)
-
-    def _submit(self, state: State, part: TextSlice, options: CallOptions) -> Job:
-        loop = asyncio.get_running_loop()
-        tokens = self._estimated_tokens(state, part, options)
-        job = Job(state, part.texts, part.pairs, options, loop, loop.create_future(), tokens, self._is_long(tokens))
-        with self._changed:
-            self._waiting[job.is_long].append(job)
-            self._waiting_tokens[job.is_long] += job.tokens
-            self._changed.notify_all()
-        return job
 
     def _compute_all(self, is_long: bool) -> None:
         """Compute batches of short or of long jobs until the server stops."""
         while (jobs := self._next_batch(is_long)) is not None:
-            begun = time.perf_counter()
-            tokens = sum(self._compute(group) for group in _grouped(jobs, Job.reading_key))
-            seconds = max(time.perf_counter() - begun, 1e-6)
+            for group in _grouped(jobs):
+                self._compute(group)
             with self._changed:
-                speed = tokens * self._busy_workers / seconds
-                self._tokens_per_second += (1 - SMOOTHING) * (speed - self._tokens_per_second)
                 self._busy_workers -= 1
                 self._waiting_tokens[is_long] -= sum(job.tokens for job in jobs)
 
-    def _compute(self, jobs: list[Job]) -> int:
+    def _compute(self, jobs: list[Job]) -> None:
         """Read jobs together; if that fails, one by one, so that an error is the answer to one request alone."""
         try:
-            return self._read(jobs)
+            embedded, tokens_of_texts = self._embed(jobs)
         except Exception as error:  # of any type
-            if len(jobs) > 1:
-                return sum(self._compute([job]) for job in jobs)
-            jobs[0].finish(None, error)
-            return 0
+            if len(jobs) == 1:
+                jobs[0].result.set_exception(error)
+                return
+            for job in jobs:
+                self._compute([job])
+            return
+        first_row = 0
+        for job in jobs:
+            rows = np.arange(first_row, first_row + len(job.texts))
+            job.predict(predictions_at(embedded, rows), sum(tokens_of_texts[row] for row in rows))
+            first_row += len(rows)
 
-    def _read(self, jobs: list[Job]) -> int:
-        """Read the texts of jobs together, and return the number of tokens."""
+    def _embed(self, jobs: list[Job]) -> tuple[Predictions, list[int]]:
+        """Embed the texts of jobs together; return the tokens of each text, too."""
         first = jobs[0]
         embedder = first.state.pipe.embedder.with_options(**reading_options(first.options))
         texts = [text for job in jobs for text in job.texts]
         pairs = [pair for job in jobs for pair in job.pairs]
         with unlogged(), first.state.on_device():
-            if embedder.is_local:
-                with self._tokenizing:
-                    chunks = list(embedder.chunks(texts, pairs))
-                embedded = embedder.embed_chunks_of(texts, pairs, chunks)
-                counts = token_counts(chunks, len(texts))
-            else:  # behind an endpoint
-                embedded = embedder.embed(texts, pairs)
+            if not embedder.is_local:  # behind an endpoint
                 counts = [estimated_tokens(text) for text in joined_texts(texts, pairs)]
-        _answer(jobs, embedded, counts)
-        return sum(counts)
+                return embedder.embed(texts, pairs), counts
+            with self._tokenizing:
+                chunks = list(embedder.chunks(texts, pairs))
+            return embedder.embed_chunks_of(texts, pairs, chunks), token_counts(chunks, len(texts))
 
     def _next_batch(self, is_long: bool) -> list[Job] | None:
         """Wait for jobs, and take those that are read together; None: the server stops."""
@@ -210,14 +222,9 @@ class Batcher:
                     if self._is_stopping:
                         return None
                     self._changed.wait()
-                if self._last_batch_jobs > 1 and not is_long:  # several clients are active
-                    deadline = time.monotonic() + self._settings.wait_seconds
-                    while not self._is_full() and (left := deadline - time.monotonic()) > 0:
-                        self._changed.wait(timeout=left)
                 jobs = self._take_jobs(is_long)
             is_alone = len(jobs) == 1 and not (self._busy_workers or any(self._waiting.values()))
             self._busy_workers += 1
-            self._last_batch_jobs = len(jobs)
         use_threads(self._workers if is_alone else 1)  # of this thread alone
         return jobs
 
@@ -230,61 +237,20 @@ class Batcher:
         tokens = 0
         while queue and (not jobs or tokens + queue[0].tokens <= most):
             job = queue.popleft()
-            if job.is_dropped:
+            if not job.result.set_running_or_notify_cancel():  # nobody waits for it
                 self._waiting_tokens[is_long] -= job.tokens
                 continue
             jobs.append(job)
             tokens += job.tokens
         return jobs
 
-    def _is_full(self) -> bool:
-        """Whether the short jobs that wait fill a batch."""
-        return sum(job.tokens for job in self._waiting[False]) >= self._settings.batch_tokens
 
-
-class EmbeddedJob(NamedTuple):
-    """A job whose texts were embedded: their rows among those that were read together, and their tokens."""
-
-    job: Job
-    rows: np.ndarray
-    tokens: int
-
-
-def _grouped(items: Sequence[Item], key: Callable[[Item], tuple[object, ...]]) -> list[list[Item]]:
-    """Items with equal keys together, in their order."""
-    groups: dict[tuple[object, ...], list[Item]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return list(groups.values())
-
-
-def _answer(jobs: list[Job], embedded: Predictions, tokens_of_texts: Sequence[int]) -> None:
-    """Finish jobs whose texts were embedded; those of equal options are predicted together."""
-    found: list[EmbeddedJob] = []
-    first_row = 0
+def _grouped(jobs: list[Job]) -> list[list[Job]]:
+    """Jobs whose texts are read together."""
+    groups: dict[tuple[object, ...], list[Job]] = {}
     for job in jobs:
-        rows = np.arange(first_row, first_row + len(job.texts))
-        found.append(EmbeddedJob(job, rows, sum(tokens_of_texts[row] for row in rows)))
-        first_row += len(rows)
-    for group in _grouped(found, lambda one: one.job.prediction_key()):
-        try:
-            _predict(group, embedded)
-        except Exception as error:  # of any type: the other groups are predicted
-            for one in group:
-                one.job.finish(None, error)
-
-
-def _predict(group: list[EmbeddedJob], embedded: Predictions) -> None:
-    """Predict the texts of jobs with the same state and options."""
-    first = group[0].job
-    own = predictions_at(embedded, np.concatenate([one.rows for one in group]))
-    texts = [text for one in group for text in one.job.texts]
-    pairs = [pair for one in group for pair in one.job.pairs]
-    predicted = first.state.pipe.predict_embedded(own, joined_texts(texts, pairs), first.options)
-    first_row = 0
-    for one in group:
-        one.job.finish(ReadTexts(predicted, first_row, len(one.rows), one.tokens))
-        first_row += len(one.rows)
+        groups.setdefault(job.reading_key(), []).append(job)
+    return list(groups.values())
 
 
 def predictions_at(embedded: Predictions, rows: np.ndarray) -> Predictions:
@@ -299,3 +265,13 @@ def predictions_at(embedded: Predictions, rows: np.ndarray) -> Predictions:
         read_fraction=None if read is None else read[rows],
         passages=None if passages is None else several_passages(passages),
     )
+
+
+def estimated_tokens(text: str) -> int:
+    """An estimate of the number of tokens of a text."""
+    return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
+
+
+def reading_options(options: CallOptions) -> ReadingOptions:
+    """The options that say how texts are read."""
+    return {name: options[name] for name in READING_OPTIONS if name in options}

@@ -1,7 +1,9 @@
-"""Checks of the bodies of requests, and the options of a call that they ask for."""
+"""Bodies of requests, bounded in size and time and checked, and the options of a call that they ask for."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -10,14 +12,39 @@ from pydantic_core import ErrorDetails, from_json
 
 from ...classifier.call_options import CallOptions, checked_options
 from ...fitting.rejection import RejectionLimits
-from .body_limits import limited_body
-from .errors import BAD_REQUEST, UNPROCESSABLE, Refused, unprocessable
+from .errors import BAD_REQUEST, TOO_LARGE, TOO_SLOW, UNPROCESSABLE, Refused, unprocessable
 from .schemas import UNKNOWN_FIELD, AnswerOptions
 from .server import Server
+from .settings import ServerLimits
 
 Body = TypeVar("Body", bound=BaseModel)
 LONGEST_FIELD = 200  # characters of a field's name, or of a number, in messages
 ZERO_IS_OFF = ("return_neighbors", "return_documents")
+
+
+async def limited_body(request: Request, limits: ServerLimits, megabytes: float) -> bytes:
+    """The body of a request; one that is too large or too slow is refused.
+
+    Raises:
+        ClientDisconnect: If the client closes the connection.
+    """
+    most = int(megabytes * 10**6)
+    too_large = f"The body is larger than {megabytes:g} MB: send fewer texts at a time."
+    if int(request.headers.get("content-length", "0")) > most:
+        raise Refused(TOO_LARGE, "body_too_large", too_large)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise Refused(TOO_LARGE, "body_too_large", too_large)
+                parts.append(part)
+    except TimeoutError:
+        seconds = limits.body_seconds
+        raise Refused(TOO_SLOW, "too_slow", f"The body did not arrive within {seconds:g} seconds.") from None
+    return b"".join(parts)
 
 
 async def parsed(request: Request, model: type[Body], server: Server) -> Body:
@@ -33,6 +60,28 @@ def parsed_json(content: bytes, model: type[Body]) -> Body:
     except ValidationError as error:
         refusal = _refusal(error, content)
     raise refusal
+
+
+def form_options(fields: dict[str, str]) -> AnswerOptions:
+    """The options of answers in the fields of a form, checked: numbers, true and false, as in JSON."""
+    typed: dict[str, Any] = {}
+    for name, value in fields.items():
+        try:
+            typed[name] = json.loads(value[:LONGEST_FIELD])
+        except ValueError:
+            typed[name] = value
+    return parsed_json(json.dumps(typed).encode(), AnswerOptions)
+
+
+def documented(model: type[BaseModel]) -> dict[str, Any]:
+    """The part of the OpenAPI page for a body that is read by ``parsed``: its JSON schema, without references."""
+    schema = model.model_json_schema()
+    parts = schema.pop("$defs", {})
+    text = json.dumps(schema)
+    while "$ref" in text:
+        for name, part in parts.items():
+            text = text.replace(json.dumps({"$ref": f"#/$defs/{name}"}), json.dumps(part))
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": json.loads(text)}}}}
 
 
 def _refusal(error: ValidationError, content: bytes) -> Refused:

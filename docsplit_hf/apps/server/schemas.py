@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 JSON = Any  # what a protocol leaves open: text, an object or an array
 # checked_options refuses other numbers, in its own words.
 Fraction = Annotated[float, Field(strict=True, json_schema_extra={"minimum": 0, "maximum": 1})]
 UNKNOWN_FIELD = "unknown_field"
+MOST_LABEL_CHARACTERS = 200
+
+
+def _label_name(name: str) -> str:
+    """Refuse names of labels that are empty, too long, or of control characters."""
+    if not name.strip() or len(name) > MOST_LABEL_CHARACTERS or not name.isprintable():
+        message = "the name of a label has 1 to {most} characters, and no control characters"
+        raise PydanticCustomError("label_name", message, {"most": MOST_LABEL_CHARACTERS})
+    return name
+
+
+LabelName = Annotated[str, Field(strict=True), AfterValidator(_label_name)]
 
 
 class Strict(BaseModel):
@@ -113,7 +135,7 @@ class DecisionsRequest(Lenient):
 class ExampleToAdd(TextPair):
     """A labeled text to add."""
 
-    label: StrictStr | list[StrictStr]
+    label: LabelName | list[LabelName]
     id: StrictStr | None = Field(None, min_length=1, max_length=200)
 
 
@@ -122,7 +144,7 @@ class ExamplesRequest(Strict):
 
     model: StrictStr | None = None
     add: list[ExampleToAdd] = Field(default_factory=list)
-    relabel: dict[str, StrictStr | list[StrictStr]] = Field(
+    relabel: dict[str, LabelName | list[LabelName]] = Field(
         default_factory=dict, description="New labels by id; they must be known."
     )
     remove: list[StrictStr] = Field(default_factory=list, description="Ids of examples.")

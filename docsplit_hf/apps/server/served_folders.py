@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,29 +48,21 @@ class ServedFolder:
         self.name = name
         self.folder = folder
         self._encoders = encoders
+        self.lock = threading.RLock()  # held while the classifier is changed or loaded
         self.opened_at = time.time()  # seconds since 1970
         self.state = encoders.open(folder)
 
-    def __repr__(self) -> str:
-        return f"ServedFolder({self.name!r})"
-
-    @property
-    def precision(self) -> str:
-        """The precision of the encoder, such as ``"int8"``."""
-        return self.state.precision
-
-    def is_replaced(self) -> bool:
-        """Whether the folder holds another version than the one that is served."""
-        try:
-            return version_on_disk(self.folder) != self.state.version
-        except FileNotFoundError:  # it is being replaced
-            return False
-
-    def reload(self) -> None:
-        """Serve the version in the folder from now on."""
-        self.state = self._encoders.open(self.folder)
-        self.opened_at = time.time()
-        logger.info("%s was replaced in its folder: version %s answers now.", self.name, self.state.version)
+    def reload_if_replaced(self) -> None:
+        """Serve the version in the folder from now on, if another program has replaced it."""
+        with self.lock:
+            try:
+                if version_on_disk(self.folder) == self.state.version:
+                    return
+            except FileNotFoundError:  # it is being replaced
+                return
+            self.state = self._encoders.open(self.folder)
+            self.opened_at = time.time()
+            logger.info("%s was replaced in its folder: version %s answers now.", self.name, self.state.version)
 
     def without_paths(self, message: str) -> str:
         """A message without the path of the folder, for a client."""

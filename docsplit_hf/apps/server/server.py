@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from starlette.requests import Request
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.requests import ClientDisconnect, Request
 
-from ...classifier.call_options import CallOptions, checked_options
+from ...classifier.call_options import CallOptions
 from ...cores import core_count
 from ...fitting.label_tree import NO_LEVEL
-from ...fitting.rejection import RejectionLimits
 from .access import Access
 from .batching import Batcher, ReadTexts
-from .body_limits import wait_while_connected
 from .decisions import Labels, LabelScores
-from .editing import Editor
 from .errors import NOT_FOUND, Refused, unprocessable
-from .metrics import Metrics
 from .served_folders import ServedFolder
 from .settings import ServerSettings
 from .states import State
 
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 # Names that clients send without having been given one: the first classifier answers.
 DEFAULT_MODELS = ("jev-latest", "docsplit")
+
+
+class Metrics:
+    """Counters of a server, in a registry of their own."""
+
+    def __init__(self, batcher: Batcher) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "docsplit_requests", "Requests by path and status.", ["path", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "docsplit_request_seconds", "Seconds for a request.", ["path"], buckets=SECONDS, registry=self.registry
+        )
+        self.texts = Counter("docsplit_texts", "Texts that were read.", ["model"], registry=self.registry)
+        self.rejectable = Counter(
+            "docsplit_rejectable_texts", "Texts for which rejection was asked.", ["model"], registry=self.registry
+        )
+        self.rejected = Counter("docsplit_rejected_texts", "Texts without a label.", ["model"], registry=self.registry)
+        self.edits = Counter("docsplit_edits", "Acknowledged edits.", ["model", "kind"], registry=self.registry)
+        waiting = Gauge("docsplit_waiting_tokens", "Tokens of texts that wait.", registry=self.registry)
+        waiting.set_function(lambda: batcher.waiting_tokens)
 
 
 class Server:
@@ -35,19 +55,15 @@ class Server:
         self.access = access
         self.batcher = Batcher(settings)
         self.metrics = Metrics(self.batcher)
-        self.editors: dict[str, Editor] = {}
+        self.edit_thread = ThreadPoolExecutor(1, thread_name_prefix="docsplit-edit")
         # Files may take minutes: they are read in threads of their own.
         self.file_threads = ThreadPoolExecutor(core_count(), thread_name_prefix="docsplit-files")
         self.is_ready = False
-        if access.editors:
-            for name, classifier in classifiers.items():
-                self.editors[name] = Editor(classifier, settings.limits)
 
     def close(self) -> None:
         """Finish the work under way."""
         self.is_ready = False
-        for editor in self.editors.values():
-            editor.close()
+        self.edit_thread.shutdown()
         self.file_threads.shutdown(cancel_futures=True)
         self.batcher.stop()
 
@@ -65,31 +81,29 @@ class Server:
     async def read(
         self,
         classifier: ServedFolder,
+        state: State,
         texts: list[str],
         pairs: list[str | None],
         options: CallOptions,
-        state: State | None = None,
-        request: Request | None = None,
-    ) -> tuple[State, list[ReadTexts]]:
-        """Read texts by the present state of a classifier, or by the given one, and count them.
+        request: Request,
+    ) -> ReadTexts:
+        """Read texts by a state of a classifier, and count them.
 
         ``request`` has arrived completely; if its client goes, the work ends.
         """
         self.check_texts(texts, pairs)
-        state = state or classifier.state
         reading = asyncio.ensure_future(self.batcher.read(state, texts, pairs, options))
         try:
-            if request is not None:
-                await wait_while_connected(request, reading)
-            results = await reading
+            await wait_while_connected(request, reading)
+            result = await reading
         except (ValueError, TypeError) as error:
             raise unprocessable(classifier.without_paths(str(error))) from error
-        finally:
-            reading.cancel()
         self.metrics.texts.labels(classifier.name).inc(len(texts))
         if options.get("reject") is not None:
-            self.metrics.count_rejections(classifier.name, _rejections(results))
-        return state, results
+            levels = result.predicted.prediction.rejection.levels
+            self.metrics.rejectable.labels(classifier.name).inc(len(levels))
+            self.metrics.rejected.labels(classifier.name).inc(int((levels == NO_LEVEL).sum()))
+        return result
 
     def check_texts(self, texts: list[str], pairs: list[str | None]) -> None:
         """Refuse too many texts, and texts that are too long."""
@@ -104,36 +118,32 @@ class Server:
     def label_scores(self, result: ReadTexts) -> LabelScores:
         """What a classifier says of one text."""
         prediction = result.predicted.prediction
-        row = result.first_row
         names = prediction.label_names
         rejection = prediction.rejection
         # A question is about labels: a parent in a tree of labels is no answer to it.
-        is_rejected = None if rejection is None else bool(rejection.levels[row] < prediction.tree.level_count - 1)
+        is_rejected = None if rejection is None else bool(rejection.levels[0] < prediction.tree.level_count - 1)
         return LabelScores(
-            probabilities=dict(zip(names, prediction.probabilities[row].tolist(), strict=True)),
+            probabilities=dict(zip(names, prediction.probabilities[0].tolist(), strict=True)),
             is_rejected=is_rejected,
-            reason="no content" if is_rejected and rejection.has_no_content[row] else None,
+            reason="no content" if is_rejected and rejection.has_no_content[0] else None,
         )
-
-    def decision_options(self, reject: float | None) -> CallOptions:
-        """The options of answers to questions: the server's limits, or those of a request."""
-        reject = self.settings.reject if reject is None else reject
-        if reject is None:
-            return {}
-        try:
-            return checked_options(reject=RejectionLimits(reject, self.settings.novelty))
-        except ValueError as error:
-            raise unprocessable(str(error), "x_reject") from None
 
     def labels(self, state: State) -> Labels:
         """The labels of a classifier, for questions."""
         return Labels(state.datastore.label_names, state.datastore.multi_label, self.settings.reject_label)
 
 
-def _rejections(results: list[ReadTexts]) -> list[bool]:
-    """Whether each text was rejected."""
-    rejected: list[bool] = []
-    for result in results:
-        levels = result.predicted.prediction.rejection.levels
-        rejected += (levels[result.first_row : result.first_row + result.text_count] == NO_LEVEL).tolist()
-    return rejected
+async def wait_while_connected(request: Request, task: asyncio.Task[Any]) -> None:
+    """Wait for a task after the whole body has arrived.
+
+    Raises:
+        ClientDisconnect: If the client closes the connection meanwhile; the task is cancelled.
+    """
+    leaving = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+    if not task.done():
+        task.cancel()
+        raise ClientDisconnect

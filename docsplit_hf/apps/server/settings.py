@@ -17,7 +17,6 @@ class ServerLimits:
         texts: The most texts in a request.
         characters: The most characters in a text.
         tokens: The most tokens that are read for a request, by an estimate of four bytes each.
-        label_characters: The most characters in the name of a label.
         labels: The most labels of a classifier that requests may add to.
         questions: The most questions in a request for decisions.
         waiting_tokens: The most tokens that may wait for the encoder, of short and of long requests each; further ones
@@ -32,7 +31,6 @@ class ServerLimits:
     texts: int = 1_000
     characters: int = 1_000_000
     tokens: int = 131_072
-    label_characters: int = 200
     labels: int = 1_000
     questions: int = 128
     waiting_tokens: int = 262_144
@@ -46,7 +44,6 @@ class ServerSettings:
     Args:
         limits: See the class.
         batch_tokens: The most tokens that are read together, unless one text has more.
-        wait_seconds: The longest time to wait for further requests, while several clients are active.
         reject: The error rate to allow where a request says nothing, as for a call. None: no text is rejected.
         novelty: The fraction of in-scope texts that may be rejected as novel, as for a call.
         reject_label: The option of a choice that means "none of the labels".
@@ -55,7 +52,6 @@ class ServerSettings:
 
     limits: ServerLimits = ServerLimits()
     batch_tokens: int = 8_192
-    wait_seconds: float = 0.002
     reject: float | None = None
     novelty: float | None = None
     reject_label: str | None = None

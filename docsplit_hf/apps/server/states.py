@@ -25,18 +25,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VERSION_DIGITS = 12
-# Settings of a classifier that decide how it reads a text; with the same encoder, texts may be read together.
-READING_SETTINGS = (
-    "pooling",
-    "retrieval_pooling",
-    "max_length",
-    "long_documents",
-    "passage_length",
-    "truncate_dim",
-    "prompt",
-    "include_prompt",
-    "normalize",
-)
 
 
 def version_on_disk(folder: Path) -> str:
@@ -61,30 +49,17 @@ class State:
     Args:
         pipe: What answers: a pipeline, or a classifier whose encoder was exported.
         version: Its version.
-        precision: That of the encoder.
         weights: The SHA-256 of each file of its weights; none if the datastore names none, or the encoder was exported.
     """
 
     pipe: KNNClassifierPipeline | Classifier
     version: str
-    precision: str
     weights: tuple[str, ...] = ()
 
     @property
     def datastore(self) -> KNNDatastore | FixedStore:
         """The examples."""
         return self.pipe.datastore
-
-    def reading_key(self) -> tuple[object, ...]:
-        """What texts must have in common to be read together: the encoder and how it is used."""
-        if isinstance(self.pipe, Classifier):
-            return (id(self.pipe),)
-        model = self.pipe.model
-        if not self.pipe.embedder.is_local:  # an endpoint
-            return (id(model),)
-        if model.config.num_labels or model.retrieval_head is not None:
-            return (id(model.encoder), id(model.retrieval_head))
-        return (id(model.encoder), *(getattr(model.config, name) for name in READING_SETTINGS))
 
     def on_device(self) -> AbstractContextManager:
         """Where the encoder runs."""
@@ -101,7 +76,7 @@ class Encoders:
     """
 
     def __init__(self, precision: str | None = None, exported: bool = False, trust: bool = False) -> None:
-        self.precision = precision
+        self._precision = precision
         self._exported = exported
         self._trust = trust
         # An encoder is forgotten with the last classifier that has it, or each replaced folder would leave one.
@@ -129,9 +104,9 @@ class Encoders:
         classifier = open_exported(folder, self._trust)
         if classifier is None:
             return None
-        return State(classifier, version_on_disk(folder), classifier.embedder.described.precision)
+        return State(classifier, version_on_disk(folder))
 
     def _read(self, folder: Path) -> State:
         """Read the parts of a state; the pipeline has compared its weights with the checksums in the manifest."""
-        pipe = open_pipeline(str(folder), precision=self.precision)
-        return State(pipe, version_on_disk(folder), self.precision or "float32", weights_on_disk(folder))
+        pipe = open_pipeline(str(folder), precision=self._precision)
+        return State(pipe, version_on_disk(folder), weights_on_disk(folder))

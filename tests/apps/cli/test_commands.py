@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from transformers import pipeline
 
-from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE, completion
+from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE
 
 from ...commands import ROOT
 
@@ -20,14 +20,6 @@ def test_the_help_page_matches_the_parsers():
     page = HELP_PAGE.read_text(encoding="utf-8")
     assert page == made.make_page(), "after a change of options: python docs/command_line.py"
     assert "..." not in page.partition("## docsplit demo")[0], "a sentence is cut"
-
-
-@pytest.mark.parametrize("typed, offered", [("cl", "classify"), ("classify --rej", "--reject")])
-def test_a_shell_completes_commands_and_options(typed, offered):
-    words = f"docsplit {typed}".split()
-    tried = f'COMP_WORDS=({" ".join(words)}); COMP_CWORD={len(words) - 1}; _docsplit; echo "${{COMPREPLY[@]}}"'
-    completed = subprocess.run(["bash", "-c", f"{completion()}{tried}"], capture_output=True, text=True, check=True)
-    assert completed.stdout == f"{offered}\n" and not completed.stderr
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, None])

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from docsplit_hf.__main__ import main
-from docsplit_hf.apps.cli.hierarchy_option import read_hierarchy
+from docsplit_hf.apps.cli.fit import read_hierarchy
 from docsplit_hf.apps.cli.old_classify import new_commands
 
 WITH_EXAMPLES = ["--dataset_name=a.csv"]
@@ -53,7 +53,12 @@ EARLIER = {
         ["classify --model_name_or_path o --predict c.csv --explain --top_k 2"],
     ),
     "an audit": ("--model_name_or_path o --audit r.json", ["audit --model_name_or_path o --output r.json"]),
-    "today's": ("--dataset_name a.csv --unlabeled_name b --predict c.csv --explain", []),
+    "a new classifier": (
+        "--dataset_name a.csv --unlabeled_name b --predict c.csv --explain",
+        ["fit --dataset_name a.csv --unlabeled_name b",
+         "classify --predict c.csv --explain --model_name_or_path output/classification"],
+    ),
+    "today's": ("--model_name_or_path o --predict c.csv --explain", []),
     "no option": ("--predict c.csv --explian", []),
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ LINES = (
     "--predict a.csv",
     "--predict=a.csv --safe_csv --explain --reject 0.05 --top_k 3",
     "--predict a --safe-csv yes --explain False --labels_at 1e-1 --max_length 12 --link",
-    "--predict a --dataset_name b --text-pair-column c --bf16 true",
+    "--predict a --model_name_or_path b --text-pair-column c --bf16 true",
 )
 
 

@@ -143,7 +143,7 @@ def test_accepted_host_names_depend_on_the_servers_host():
     assert answers("box.lan", server_host="box.lan") and not answers("192.168.0.9", server_host="box.lan")
     assert answers("evil.example", allowed_hosts=["*"])  # a public server
     foreign = Headers({"host": "a.hf.space", "origin": "https://evil.example"})
-    assert OwnSiteOnly(None, allowed_hosts=["*"]).refusal("POST", foreign).status == 403
+    assert OwnSiteOnly(None, allowed_hosts=["*"]).refusal("POST", foreign)[0] == 403
 
 
 ATTACK = """<script>

@@ -9,10 +9,17 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from docsplit_hf.apps.page.document_links import ADDRESS, DocumentLinks
-from docsplit_hf.apps.page.documents import add_files, classify_documents, read_documents
-from docsplit_hf.apps.page.given_files import GivenFile, below_common_folder, folder_labels, given_files
+from docsplit_hf.apps.page.documents import (
+    GivenFile,
+    add_files,
+    below_common_folder,
+    folder_labels,
+    given_files,
+    read_documents,
+)
+from docsplit_hf.apps.page.planned import write_answers
 from docsplit_hf.apps.page.sessions import PageLimits, Session
-from docsplit_hf.apps.page.views import answer, find_row
+from docsplit_hf.apps.page.views import answer, answered, find_row
 from docsplit_hf.reading.example_texts import load_example_texts
 from docsplit_hf.reading.words import words_of
 
@@ -57,11 +64,12 @@ def session(pipe):
 def test_documents_are_classified_with_their_pages(session, files):
     asked = files["music"][7:] + files["cooking"][7:] + files["bad"]
     given = read_documents(given_files(asked), session.limits)
-    found = classify_documents(session, given, error_rate=None)
-    assert found.summary == f"Classified {len(asked) - 1} documents. 1 file could not be read: see the list."
-    right = sum(one.label in one.name for one in found.planned)
-    assert right >= 0.8 * len(found.planned) and len(found.planned) == len(asked) - 1
-    for one in found.planned:
+    assert given.failed_summary() == " 1 file could not be read: see the list."
+    session.planned = answered(session, given.planned, error_rate=None)
+    session.unread = given.unread()
+    right = sum(one.label in one.name for one in session.planned)
+    assert right >= 0.8 * len(session.planned) and len(session.planned) == len(asked) - 1
+    for one in session.planned:
         name, page, passage = one.name, one.page, one.passage
         assert page in (("page 2", "pages 1, 2") if name.endswith(".pdf") else ("",))
         assert passage.caption == (f"{name}, {page}" if page else name)
@@ -70,10 +78,10 @@ def test_documents_are_classified_with_their_pages(session, files):
             assert passage.link.startswith(f"{ADDRESS}/") and passage.link.endswith(f".pdf#page={passage.page}")
         else:
             assert passage.link is None
-    with open(found.path, newline="") as file:
+    with open(write_answers(session), newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["file"] for row in rows][-1] == "bad.pdf" and rows[-1]["reason"].startswith("damaged")
-    assert [row["page"] for row in rows[:-1]] == [one.page for one in found.planned]
+    assert [row["page"] for row in rows[:-1]] == [one.page for one in session.planned]
 
 
 def test_similar_documents_are_shown_with_file_and_page(session, files, tmp_path):
@@ -97,7 +105,7 @@ def test_documents_without_a_label_are_added_once(session, files):
 
 def test_limits_hold_for_documents(files):
     given = read_documents(given_files(files["music"][:2]), PageLimits(characters=20))
-    assert [one.reason for one in given.failed] == ["too large"] * 2 and not given.texts
+    assert [one.reason for one in given.failed] == ["too large"] * 2 and not given.planned
     with pytest.raises(ValueError, match="These are 3 texts or more, and this page takes 2"):
         read_documents(given_files(files["music"][:3]), PageLimits(rows=2))
     with pytest.raises(ValueError, match="Choose files or a folder first"):

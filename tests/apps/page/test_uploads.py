@@ -5,16 +5,18 @@ import json
 
 import pytest
 
+from docsplit_hf.apps.page.planned import write_answers
 from docsplit_hf.apps.page.sessions import PageLimits, Session
 from docsplit_hf.apps.page.uploads import (
-    classify_upload,
     encoding_of,
     example_texts,
     pasted_texts,
     rows_of,
+    rows_to_classify,
     shortened,
     texts_of_file,
 )
+from docsplit_hf.apps.page.views import answered
 from docsplit_hf.reading.columns import columns_of
 
 SMALL = PageLimits(rows=3, labels=2, characters=20)
@@ -96,17 +98,17 @@ def test_labels_that_are_not_strings_are_named_as_in_json(tmp_path):
 
 def test_answers_to_download_are_harmless_in_a_spreadsheet(shared, tmp_path):
     session = Session(shared.new_pipeline(), PageLimits())
-    session.folder.mkdir(parents=True, exist_ok=True)
     session.pipe.add_examples(["The keeper saved a penalty.", "A waltz in three."], ["=sport()", "@music"])
     path = tmp_path / "texts.jsonl"
-    path.write_text(json.dumps({"+text": "- The keeper saved two."}) + "\n")
-    classified = classify_upload(session, path, "+text", None)
-    target = classified.path
-    (one,) = classified.planned
+    path.write_text(json.dumps({"+text": "- The keeper saved two.", "label": "=old()"}) + "\n")
+    session.planned = answered(session, rows_to_classify(path, "+text", session.limits), None)
+    target = write_answers(session)
+    (one,) = session.planned
     text, label = one.name, one.label
     assert (text, label) == ("- The keeper saved two.", "=sport()")
     with target.open(newline="") as file:
         (row,) = csv.DictReader(file)
     assert row["'+text"] == "'- The keeper saved two." and row["label"] == "'=sport()"
+    assert row["input_label"] == "'=old()"
     again = texts_of_file(target, "+text", "label", PageLimits())
     assert (again.texts, again.labels) == (["- The keeper saved two."], ["=sport()"])

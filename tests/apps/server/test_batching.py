@@ -1,4 +1,4 @@
-"""Slices of requests, and rows of what was read together."""
+"""Requests that are read together, and rows of what was read together."""
 
 import asyncio
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from docsplit_hf.apps.server.batching import Batcher, predictions_at
-from docsplit_hf.apps.server.jobs import SLICE_CHARACTERS, SLICE_TEXTS, sliced
 from docsplit_hf.apps.server.settings import ServerLimits, ServerSettings
 from docsplit_hf.apps.server.states import State
 from docsplit_hf.arrays.passages import Passages, Predictions
@@ -18,26 +17,9 @@ from ...conftest import make_text
 from ...event_loops import run_elsewhere
 
 
-@pytest.mark.parametrize(
-    ("lengths", "sizes"),
-    [
-        ([1] * 130, [SLICE_TEXTS, SLICE_TEXTS, 2]),
-        ([SLICE_CHARACTERS + 1, 5, SLICE_CHARACTERS], [1, 1, 1]),
-        ([SLICE_CHARACTERS // 2] * 5, [2, 2, 1]),
-        ([3], [1]),
-    ],
-)
-def test_slices_have_all_texts_in_order(lengths, sizes):
-    texts = [str(number % 10) * length for number, length in enumerate(lengths)]
-    slices = sliced(texts, [None] * len(texts), is_whole=False)
-    assert [len(part.texts) for part in slices] == sizes
-    assert [text for part in slices for text in part.texts] == texts
-    assert len(sliced(texts, [None] * len(texts), is_whole=True)) == 1
-
-
 def test_one_request_is_taken_however_long_it_is_and_no_second_one(loaded):
     batcher = Batcher(ServerSettings(limits=ServerLimits(waiting_tokens=10)))
-    state = State(loaded, "version", "float32", ())
+    state = State(loaded, "version")
     texts = [make_text(number, sentences=20) for number in range(3)]
 
     async def ask():
@@ -95,8 +77,8 @@ def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
         return cut(self, texts, pairs)
 
     monkeypatch.setattr(ClassifierEmbedder, "chunks", refuse_odd_texts)
-    batcher = Batcher(ServerSettings(wait_seconds=1.0))
-    state = State(loaded, "version", "float32", ())
+    batcher = Batcher(ServerSettings(threads=1))
+    state = State(loaded, "version")
     texts = ["The river feeds the valley.", "odd", make_text(1, sentences=3), make_text(2, sentences=1)]
     long = " ".join(make_text(number, sentences=20) for number in range(80))  # more than a turn
 
@@ -107,9 +89,9 @@ def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
     *found, last = run_elsewhere(ask())
     batcher.stop()
     assert isinstance(found.pop(1), ValueError)
-    for text, [result] in zip([texts[0], *texts[2:], long], [*found, last], strict=True):
+    for text, result in zip([texts[0], *texts[2:], long], [*found, last], strict=True):
         [expected] = loaded([text])
-        answer = result.predicted.answer(result.first_row)
+        answer = result.predicted.answer(0)
         assert (answer["label"], answer["score"]) == (expected["label"], pytest.approx(expected["score"], abs=1e-6))
         assert result.token_count == sum(token_counts(cut(loaded.embedder, [text], [None]), 1))
     assert max(together) > 1

@@ -80,7 +80,7 @@ def test_answers_do_not_depend_on_what_is_read_together(shared_server, loaded):
                 assert_equal(answer["answers"], expected[number])
 
 
-def test_many_texts_are_sliced(shared_server, loaded):
+def test_many_texts(shared_server, loaded):
     texts = [make_text(number, sentences=2) for number in range(300, 400)]
     _, answer = shared_server.send("POST", "/v1/classify", {"texts": texts})
     assert_equal(answer["answers"], loaded(texts))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from docsplit_hf.apps.server.metrics import Metrics
+from docsplit_hf.apps.server.server import Metrics
 
 BATCHER = SimpleNamespace(waiting_tokens=3)
 
@@ -21,10 +21,10 @@ def test_counts():
     metrics = Metrics(BATCHER)
     metrics.requests.labels("/v1/classify", 200).inc()
     metrics.seconds.labels("/v1/classify").observe(0.01)
-    metrics.count_rejections("a", [True, False, False, False])
+    metrics.rejectable.labels("a").inc(4)
     found = samples(generate_latest(metrics.registry))
     assert found["docsplit_requests_total", ("path", "/v1/classify"), ("status", "200")] == 1
-    assert found["docsplit_rejected_share", ("model", "a")] == 0.25
+    assert found["docsplit_rejectable_texts_total", ("model", "a")] == 4
     assert found["docsplit_waiting_tokens",] == 3
 
 

@@ -69,7 +69,7 @@ def test_encoders_of_replaced_folders_are_forgotten(save_classifier, tmp_path):
     seen = []
     for seed in (1, 2, 3):
         save_classifier(tmp_path / "served", seed)
-        classifier.reload()
+        classifier.reload_if_replaced()
         seen.append(weakref.ref(classifier.state.pipe.model.encoder))
     gc.collect()
     assert [encoder() is not None for encoder in seen] == [False, False, True]

@@ -8,16 +8,15 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 
 from docsplit_hf.apps.server.access import Access, Tokens
 from docsplit_hf.apps.server.app import make_app
-from docsplit_hf.apps.server.errors import Refused
+from docsplit_hf.apps.server.routes.classify import name_of, text_of_upload
 from docsplit_hf.apps.server.served_folders import ServedFolder
 from docsplit_hf.apps.server.server import Server
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.apps.server.states import Encoders
-from docsplit_hf.apps.server.uploads import text_of_upload, upload_of
 from docsplit_hf.reading.files import reader
 from docsplit_hf.reading.files.failures import UNKNOWN_FORMAT, UnreadableFile
 
@@ -54,7 +53,7 @@ def upload(name, content=b"The river."):
     ],
 )
 def test_a_name_names_no_path_here(quick_reader, name, shown):
-    assert text_of_upload(upload(name)) == (shown, "The river.")
+    assert (name_of(upload(name)), text_of_upload(upload(name))) == (shown, "The river.")
 
 
 @pytest.mark.parametrize(
@@ -64,14 +63,6 @@ def test_a_name_names_no_path_here(quick_reader, name, shown):
 def test_a_file_that_cannot_be_read_is_named_without_a_path(quick_reader, name, content, reason, detail):
     failed = text_of_upload(upload(name, content))
     assert (failed.file, failed.reason, failed.detail) == (name.rpartition("/")[2], reason, detail)
-
-
-def test_parts_of_a_form():
-    file = upload("a.txt")
-    found = upload_of(FormData([("file", file), ("file", file), ("model", "kinds"), ("top_k", "2")]))
-    assert found == ([file, file], {"top_k": "2"}, "kinds")
-    with pytest.raises(Refused, match="Upload a file"):
-        upload_of(FormData([("file", "text")]))
 
 
 def test_a_scan_beside_a_file_that_is_read(shared_server, loaded):
@@ -84,6 +75,8 @@ def test_a_scan_beside_a_file_that_is_read(shared_server, loaded):
     assert read["label"] == loaded(text)[0]["label"]
     assert (scan["label"], scan["file"], scan["reason"]) == (None, "scan.pdf", "scanned, without text")
     assert "OCR" in scan["remedy"]
+    none = httpx.post(address, files={"other": b"a"}, timeout=120)
+    assert (none.status_code, none.json()["error"]["field"]) == (422, "file")
     refused = httpx.post(address, files=files[1:], timeout=120)
     assert refused.status_code == 422
     assert refused.json()["error"]["message"].startswith("scan.pdf is not read: scanned, without text")

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any
+import re
+import shutil
+import tempfile
+from pathlib import Path
 
 from fastapi import Depends, FastAPI, Request
+from starlette.datastructures import UploadFile
 from starlette.responses import JSONResponse, Response
 from starlette.types import Message
 
 from ....fitting.prediction import with_unreadable
-from ....reading.files.failures import FailedFile, UnreadableFile
-from ..batching import ReadTexts
-from ..bodies import call_options_of, parsed, parsed_json
-from ..body_limits import limited_body
+from ....reading.files.failures import EMPTY, FailedFile, UnreadableFile, failed_file
+from ..bodies import call_options_of, documented, form_options, limited_body, parsed
 from ..errors import unprocessable
-from ..schemas import AnswerOptions, ClassifyRequest
+from ..schemas import ClassifyRequest
 from ..server import Server
-from ..uploads import UPLOADED, FileOfText, text_of_upload, upload_of
-from .documented import documented
 
-CLASSIFY = "/v1/classify"
+SUFFIX = re.compile(r"\.\w{1,10}")
+LONGEST_NAME = 200  # characters
 
 
 def add_classify(app: FastAPI, server: Server) -> None:
     """Add the address of answers."""
     for_readers = [Depends(server.access.check_reader)]
 
-    @app.post(CLASSIFY, tags=["answers"], dependencies=for_readers, openapi_extra=documented(ClassifyRequest))
+    @app.post("/v1/classify", tags=["answers"], dependencies=for_readers, openapi_extra=documented(ClassifyRequest))
     async def classify(request: Request) -> Response:
         """Classify texts; or files, as multipart/form-data: one that cannot be read gets the reason as its answer."""
-        if request.headers.get("content-type", "").startswith(UPLOADED):
+        if request.headers.get("content-type", "").startswith("multipart/form-data"):
             return await _classify_files(request, server)
         body = await parsed(request, ClassifyRequest, server)
         if (body.text is None) == (body.texts is None):
@@ -40,25 +40,13 @@ def add_classify(app: FastAPI, server: Server) -> None:
         texts = [one if isinstance(one, str) else one.text for one in given]
         pairs = [None if isinstance(one, str) else one.text_pair for one in given]
         classifier = server.classifier(body.model)
-        if not texts:
-            content = {"model": classifier.name, "version": classifier.state.version, "answers": []}
-            return JSONResponse(content)
-        state, results = await server.read(classifier, texts, pairs, call_options_of(body, server), request=request)
-        answers = await asyncio.to_thread(_answers, results) if len(texts) > 100 else _answers(results)
-        tokens = sum(result.token_count for result in results)
-        return JSONResponse(
-            {
-                "model": classifier.name,
-                "version": state.version,
-                "answers": answers,
-                "usage": {"input_tokens": tokens, "output_tokens": 0},
-            }
-        )
-
-
-def _answers(results: list[ReadTexts]) -> list[Any]:
-    """The answers to all texts of a request."""
-    return [result.predicted.answer(result.first_row + row) for result in results for row in range(result.text_count)]
+        state = classifier.state
+        content = {"model": classifier.name, "version": state.version, "answers": []}
+        if texts:
+            read = await server.read(classifier, state, texts, pairs, call_options_of(body, server), request)
+            content["answers"] = await asyncio.to_thread(read.answers)
+            content["usage"] = {"input_tokens": read.token_count, "output_tokens": 0}
+        return JSONResponse(content)
 
 
 async def _classify_files(request: Request, server: Server) -> Response:
@@ -71,30 +59,46 @@ async def _classify_files(request: Request, server: Server) -> Response:
         return {"type": "http.request", "body": body}
 
     async with Request(request.scope, replay).form(max_files=limits.files, max_fields=50) as form:
-        upload = upload_of(form)
-        options = call_options_of(parsed_json(json.dumps(_typed(upload.options)).encode(), AnswerOptions), server)
-        classifier = server.classifier(upload.model)
-        read = [await loop.run_in_executor(server.file_threads, text_of_upload, file) for file in upload.files]
-    texts = [one.text for one in read if isinstance(one, FileOfText)]
+        files = [part for part in form.getlist("file") if isinstance(part, UploadFile)]
+        if not files:
+            raise unprocessable('Upload a file in the field "file".', "file", "missing")
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        classifier = server.classifier(fields.pop("model", None))
+        options = call_options_of(form_options(fields), server)
+        read = [await loop.run_in_executor(server.file_threads, text_of_upload, file) for file in files]
+        names = [name_of(file) for file in files]
+    texts = [one for one in read if isinstance(one, str)]
     if not texts:
         sentences = [str(UnreadableFile.of(one)) for one in read]
         raise unprocessable(" ".join(sentences), "file", "unreadable_file")
-    state, results = await server.read(classifier, texts, [None] * len(texts), options, request=request)
+    state = classifier.state
+    found = await server.read(classifier, state, texts, [None] * len(texts), options, request)
     content = {
         "model": classifier.name,
         "version": state.version,
-        "files": [one.file if isinstance(one, FailedFile) else one.name for one in read],
-        "answers": with_unreadable(read, _answers(results), best_only="top_k" not in options),
+        "files": names,
+        "answers": with_unreadable(read, found.answers(), best_only="top_k" not in options),
     }
     return JSONResponse(content)
 
 
-def _typed(query: dict[str, str]) -> dict[str, Any]:
-    """Values of a form as JSON: numbers, true and false; other values are text."""
-    typed: dict[str, Any] = {}
-    for name, value in query.items():
+def name_of(upload: UploadFile) -> str:
+    """The name of an uploaded file, without folders."""
+    return Path((upload.filename or "").replace("\\", "/")).name[:LONGEST_NAME] or "file"
+
+
+def text_of_upload(upload: UploadFile) -> str | FailedFile:
+    """Read an uploaded file. Its name gives the suffix, but names no path here."""
+    from ....reading.files.reader import read_file  # here, as a server starts without it
+
+    name = name_of(upload)
+    suffix = Path(name).suffix
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, f"upload{suffix if SUFFIX.fullmatch(suffix) else ''}")
+        with path.open("wb") as copy:
+            shutil.copyfileobj(upload.file, copy)
         try:
-            typed[name] = json.loads(value[:100])
-        except ValueError:
-            typed[name] = value
-    return typed
+            text = read_file(path).text
+        except UnreadableFile as error:
+            return FailedFile(name, error.reason, error.remedy, error.detail.replace(str(path), name))
+    return text if text.strip() else failed_file(name, EMPTY)

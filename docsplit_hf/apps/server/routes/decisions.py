@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any
 
 from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
-from ..bodies import parsed
+from ..bodies import call_options_of, documented, parsed
 from ..decisions import (
     Labels,
     LabelScores,
@@ -21,19 +21,8 @@ from ..decisions import (
     text_of_state,
 )
 from ..errors import unprocessable
-from ..schemas import DecisionsRequest, SystemOneRequest
+from ..schemas import AnswerOptions, DecisionsRequest, SystemOneRequest
 from ..server import Server
-from .documented import documented
-
-
-class Asked(NamedTuple):
-    """Questions, what the classifier says of the text that they are about, and what the answer names."""
-
-    questions: list[Question]
-    scores: LabelScores
-    tokens: int
-    model: str
-    version: str
 
 
 def add_decisions(app: FastAPI, server: Server) -> None:
@@ -45,8 +34,8 @@ def add_decisions(app: FastAPI, server: Server) -> None:
         body: SystemOneRequest | DecisionsRequest,
         text: str,
         questions_of: Callable[[Labels], list[Question]],
-    ) -> Asked:
-        """Check the questions of a request, and read its text."""
+    ) -> tuple[list[Question], LabelScores, dict[str, Any]]:
+        """Check the questions of a request, and read its text; return what the answers to both protocols have, too."""
         most = server.settings.limits.questions
         if len(body.questions) > most:
             message = f"{len(body.questions):,} questions are too many: ask at most {most}."
@@ -54,55 +43,43 @@ def add_decisions(app: FastAPI, server: Server) -> None:
         classifier = server.classifier(body.model)
         state = classifier.state
         questions = questions_of(server.labels(state))
-        options = server.decision_options(body.x_reject)
-        _, results = await server.read(classifier, [text], [None], options, state, request)
-        scores = server.label_scores(results[0])
-        return Asked(questions, scores, results[0].token_count, classifier.name, state.version)
+        novelty = None if body.x_reject is None else server.settings.novelty
+        options = call_options_of(AnswerOptions(reject=body.x_reject, novelty=novelty), server)
+        read = await server.read(classifier, state, [text], [None], options, request)
+        usage = {"input_tokens": read.token_count, "output_tokens": 0}
+        content = {"model": classifier.name, "usage": usage, "x_version": state.version}
+        return questions, server.label_scores(read), content
 
     @app.post("/v1/systemone", tags=["decisions"], dependencies=for_readers, openapi_extra=documented(SystemOneRequest))
     async def system_one(request: Request) -> Response:
         """Answer typed questions about a state: choice among labels, and noul, whether it has one label."""
         body = await parsed(request, SystemOneRequest, server)
         given = body.questions.items()
-        asked = await ask(
+        questions, scores, content = await ask(
             request,
             body,
             text_of_state(body.state),
             lambda labels: [system_one_question(name, question, labels) for name, question in given],
         )
-        return JSONResponse(
-            {
-                "model": asked.model,
-                "answers": {question.name: system_one_answer(question, asked.scores) for question in asked.questions},
-                "usage": {"input_tokens": asked.tokens, "output_tokens": 0},
-                "x_version": asked.version,
-            }
-        )
+        content["answers"] = {question.name: system_one_answer(question, scores) for question in questions}
+        return JSONResponse(content)
 
     @app.post("/v1/decisions", tags=["decisions"], dependencies=for_readers, openapi_extra=documented(DecisionsRequest))
     async def decisions(request: Request) -> Response:
         """Answer typed questions about an input, as OpenAI's Decisions; a rejected text gets refusals."""
         body = await parsed(request, DecisionsRequest, server)
-        asked = await ask(
+        questions, scores, content = await ask(
             request,
             body,
             text_of_input(body),
             lambda labels: [openai_question(number, given, labels) for number, given in enumerate(body.questions)],
         )
-        return JSONResponse(
-            {
-                "model": asked.model,
-                "answers": [
-                    openai_answer(given, question, asked.scores)
-                    for given, question in zip(body.questions, asked.questions, strict=True)
-                ],
-                "usage": {
-                    "input_tokens": asked.tokens,
-                    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-                    "output_tokens": 0,
-                    "output_tokens_details": {"reasoning_tokens": 0},
-                    "total_tokens": asked.tokens,
-                },
-                "x_version": asked.version,
-            }
-        )
+        content["answers"] = [
+            openai_answer(given, question, scores) for given, question in zip(body.questions, questions, strict=True)
+        ]
+        content["usage"] |= {
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": content["usage"]["input_tokens"],
+        }
+        return JSONResponse(content)

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from starlette.requests import ClientDisconnect, Request
 
-from docsplit_hf.apps.server.body_limits import limited_body, wait_while_connected
+from docsplit_hf.apps.server.bodies import limited_body
 from docsplit_hf.apps.server.errors import Refused
+from docsplit_hf.apps.server.server import wait_while_connected
 from docsplit_hf.apps.server.settings import ServerLimits
 
 from ...event_loops import run_elsewhere
@@ -43,9 +44,6 @@ def test_a_body_in_parts(length):
     [
         ((b"x" * 600, b"x" * 500), None, "body_too_large"),
         ((), b"1001", "body_too_large"),
-        ((), b"9" * 5_000, "body_too_large"),
-        ((), b"-1", "bad_length"),
-        ((), b"1e3", "bad_length"),
         ((), None, "too_slow"),
     ],
 )

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from datasets import DatasetDict
 from transformers.hf_argparser import HfArg
 
-from ...reading.copies import without_copies
 from ...reading.labeled_examples import load_labeled_examples
+from ...reading.labels import without_copies
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...training.markdown import public_name
 from .shared_options import DATASET_HELP

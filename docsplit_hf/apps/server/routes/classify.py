@@ -77,7 +77,7 @@ async def _classify_files(request: Request, server: Server) -> Response:
         read = [await loop.run_in_executor(server.file_threads, text_of_upload, file) for file in upload.files]
     texts = [one.text for one in read if isinstance(one, FileOfText)]
     if not texts:
-        sentences = [str(UnreadableFile.of(one)) for one in read]
+        sentences = [str(UnreadableFile(one.file, one.reason, one.remedy, one.detail)) for one in read]
         raise unprocessable(" ".join(sentences), "file", "unreadable_file")
     state, results = await server.read(classifier, texts, [None] * len(texts), options, request=request)
     content = {

@@ -109,9 +109,11 @@ def __dir__() -> list[str]:
 
 
 # The command ``docsplit`` registers before what needs it: its help, and an exported classifier, must not wait for that.
+# ``python -m`` runs the command, or a process that reads files.
 # Without transformers, exported classifiers and the rooms reading/, arrays/, storage/ and fitting/ can be used.
 _name = Path(sys.argv[0]).name if sys.argv else ""
-_is_command = _name in ("docsplit", "docsplit.exe") or (_name == "-m" and "docsplit_hf" in sys.orig_argv)
+_runs_module = _name == "-m" and any(word.startswith(__name__) for word in sys.orig_argv)
+_is_command = _runs_module or _name in ("docsplit", "docsplit.exe")
 _has_transformers = importlib.util.find_spec("transformers") is not None
 if not _is_command and _has_transformers:
     importlib.import_module(".registration", __name__).register()

@@ -86,12 +86,10 @@ def new_pipeline(**options: Any) -> KNNClassifierPipeline:
 def measure_accuracy(corpus: Corpus, long_documents: str) -> tuple[dict[str, Any], KNNClassifierPipeline]:
     """Read, embed, fit and answer; return the figures, and the pipeline."""
     cache = corpus.inbox.parent / "cache"
-    labeled, reading_labeled = timed(load_files, corpus.labeled, labels=True, cache_dir=cache, show_progress=False)
+    labeled, reading_labeled = timed(load_files, corpus.labeled, cache_dir=cache, show_progress=False)
     failed = corpus.inbox.parent / "failed.csv"
-    rows, reading = timed(
-        load_files, corpus.inbox, labels=False, cache_dir=cache, failed_file=failed, show_progress=False
-    )
-    _, again = timed(load_files, corpus.inbox, labels=False, cache_dir=cache, show_progress=False)
+    rows, reading = timed(load_files, corpus.inbox, cache_dir=cache, failed_file=failed, show_progress=False)
+    _, again = timed(load_files, corpus.inbox, cache_dir=cache, show_progress=False)
     pipe = new_pipeline(long_documents=long_documents)
     _, adding = timed(pipe.add_examples, labeled, labeled["label"][:])
     _, embedding = timed(pipe.add_documents, rows)
@@ -131,7 +129,7 @@ def measure_pages(corpus: Corpus, count: int, max_passages: int) -> dict[str, in
     import pypdfium2
 
     pipe = new_pipeline(long_documents="passages", passage_length=128)
-    labeled = load_files(corpus.labeled, labels=True, cache_dir=corpus.inbox.parent / "cache", show_progress=False)
+    labeled = load_files(corpus.labeled, cache_dir=corpus.inbox.parent / "cache", show_progress=False)
     labeled = labeled.filter(lambda row: len(row["text"]) < SHORT)  # examples are read to their end
     pipe.add_examples(labeled, labeled["label"][:])
     pipe.fit(show_progress=False)

@@ -16,7 +16,6 @@ import json
 import os
 import random
 import resource
-import runpy
 import shutil
 import signal
 import subprocess
@@ -26,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-if __name__ == "__main__":  # docsplit_hf/__init__ imports torch, which is no part of reading
-    runpy.run_path(str(ROOT / "docsplit_hf" / "text" / "files" / "start_worker.py"))["make_packages"]()
+if __name__ == "__main__":  # as the command, docsplit_hf/__init__ does not import torch, which is no part of reading
+    sys.argv[0] = "docsplit"
 
 from docsplit_hf.reading.files.options import FileOptions  # noqa: E402
+from docsplit_hf.reading.files.places import encode_result  # noqa: E402
 from docsplit_hf.reading.files.reader import read_files  # noqa: E402
-from docsplit_hf.reading.files.records import encode_result  # noqa: E402
 from tests.reading.files.sample_files import make_pdf  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "file_readers" / "scale.jsonl"

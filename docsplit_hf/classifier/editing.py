@@ -19,10 +19,16 @@ from ..arrays.row_table import has_origins, ids_among, origins_of, take_passages
 from ..arrays.snapshot import Snapshot
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..encoding.text_embedder import TextEmbedder
-from ..reading.copies import label_set, warn_of_contradictions
 from ..reading.files.failures import FailedFile
-from ..reading.inputs import InputRow, check_lengths, expand_paths, read_inputs, rows_of
-from ..reading.labels import are_lists, describe_alike, names_of_labels, plain_spelling
+from ..reading.inputs import InputRow, check_lengths, read_inputs, rows_of
+from ..reading.labels import (
+    are_lists,
+    describe_alike,
+    label_set,
+    names_of_labels,
+    plain_spelling,
+    warn_of_contradictions,
+)
 from ..reading.origins import Origin
 from .knn_datastore import KNNDatastore
 
@@ -219,7 +225,7 @@ def add_documents(
         raise TypeError(
             f"Expected texts, got {texts!r}. To read a file or a folder: Path({texts!r}); one text: [text]."
         )
-    given = list(read_inputs(expand_paths(texts), show_progress=embedder.options.show_progress))
+    given = list(read_inputs(texts, show_progress=embedder.options.show_progress))
     check_lengths(given, ids=ids)
     read = _readable(given)
     if not read:

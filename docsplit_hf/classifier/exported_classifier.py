@@ -17,7 +17,7 @@ from ..encoding.exported.embedder import ExportedEmbedder
 from ..extras import is_full_installation
 from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.prediction import raise_if_unreadable
-from ..reading.inputs import as_list, expand_paths
+from ..reading.inputs import as_list
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CONFIG
 from ..storage.classifier_folder import FOLDER as DATASTORE
@@ -101,7 +101,7 @@ class Classifier:
         checked = checked_options(**options)
         is_text = isinstance(inputs, str)
         is_file = isinstance(inputs, Path) and inputs.is_file()
-        items = [inputs] if is_text else expand_paths(as_list(inputs))
+        items = [inputs] if is_text else as_list(inputs)
         total = len(items) if isinstance(items, list) else None
         answers = list(self._answering(checked).answers(iter(items), total))
         if is_file:

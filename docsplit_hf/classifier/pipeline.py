@@ -20,7 +20,7 @@ from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.corpus import KeptCorpus
 from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts
 from ..fitting.prediction import raise_if_unreadable
-from ..reading.inputs import as_list, expand_paths, labels_of_folders
+from ..reading.inputs import as_list, labels_of_folders
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CARD, push_saved, saved_together
 from .answering import Answering, NeighborVote, PredictedTexts
@@ -216,7 +216,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             ValueError: If an argument is out of its range, or no examples have been added.
         """
         is_file = isinstance(inputs, Path) and inputs.is_file()
-        inputs = expand_paths(as_list(inputs))
+        inputs = as_list(inputs)
         if isinstance(inputs, list) and not inputs:
             return []
         answers = super().__call__(inputs, **kwargs)
@@ -290,7 +290,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         from .editing import add_examples, datastore_for_adding
 
         folder = texts
-        texts = expand_paths(texts)
+        texts = as_list(texts)
         if labels is None:
             if not (isinstance(folder, Path) and folder.is_dir()):
                 raise TypeError(

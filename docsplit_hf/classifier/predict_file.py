@@ -20,8 +20,8 @@ from ..fitting.ensemble.fit import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT
 from ..reading.files.failure_lists import FAILED, write_failures
 from ..reading.files.failures import FailedFile
-from ..reading.files.finding import refuse_mistyped_path
-from ..reading.inputs import FileInput, InputRow, files_of, read_inputs
+from ..reading.files.finding import FileInput, files_of, refuse_mistyped_path
+from ..reading.inputs import InputRow, read_inputs
 from ..reading.source import find_text_files, kind_of
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make

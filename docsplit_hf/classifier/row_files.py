@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import importlib.util
 import itertools
 import json
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..reading.characters import replace_lone_surrogates
-from ..reading.file_formats import file_format, naming, read_csv_rows, read_json_rows, read_text_file, reader_options
+from ..reading.csv_files import MARKER, harmless_cell
+from ..reading.file_formats import checked_encoding, file_format, naming, read_table_rows, read_text_file
 from ..reading.source import find_text_files, refuse_missing_file
-from ..reading.spreadsheet_cells import MARKER, harmless_cell
 from ..storage.inside_folder import temporary_file
 
 Row = dict[str, Any]
@@ -69,21 +68,16 @@ def _folder_rows(folder: Path, text_column: str, encoding: str | None) -> Iterat
 def _file_rows(source: Path, text_column: str, csv_separator: str | None, encoding: str | None) -> Iterator[Row]:
     kind = file_format(source)
     with naming(source):
-        options = reader_options(source, kind, csv_separator, encoding)
-        if kind == "json":
-            yield from read_json_rows(source, encoding)
-        elif kind == "csv":
-            yield from read_csv_rows(source, options)
-        elif kind == "parquet":
+        encoding = checked_encoding(source, csv_separator, encoding)
+        if kind == "parquet":
             _check_pyarrow(source)
             import pyarrow.parquet as pq
 
             for batch in pq.ParquetFile(source).iter_batches(ROWS_AT_A_TIME):
                 yield from batch.to_pylist()
         else:
-            with (gzip.open if source.suffix.lower() == ".gz" else open)(source, "rt", newline="\n", **options) as file:
-                for line in file:
-                    yield {text_column: line.rstrip("\r\n")}
+            for row in read_table_rows(source, csv_separator, encoding):
+                yield {text_column: row["text"]} if kind == "text" else row
 
 
 def blocks_of(rows: Iterable[Any]) -> Iterator[list[Any]]:

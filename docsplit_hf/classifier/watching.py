@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..reading.files.finding import ALL_FILES, files_in, log_left_out
-from ..reading.inputs import FileInput, InputRow, read_inputs
+from ..reading.files.finding import ALL_FILES, FileInput, files_in, log_left_out
+from ..reading.inputs import InputRow, read_inputs
 from ..storage.atomic_replacement import FolderState, save_lock
 from .folder_names import FAILED, UNSURE
 from .sorted_files import SortedFile, now, sub_folder_of

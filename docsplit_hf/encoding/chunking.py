@@ -26,7 +26,6 @@ from ..reading.tokenization import (
     input_beginnings,
     special_tokens_around,
     token_arrays,
-    token_ids,
     token_ids_and_spans,
     tokenizer_batches,
     tokens_per_sentence,
@@ -77,7 +76,7 @@ class ChunkSettings(NamedTuple):
         prefix, suffix = special_tokens_around(tokenizer)
         if not prompt:
             return cls(tokenizer, prefix, suffix, max_length)
-        alone, before_text = token_ids(tokenizer, [prompt, prompt + TRIAL_WORD])
+        alone, before_text = (ids.tolist() for ids in token_arrays(tokenizer, [prompt, prompt + TRIAL_WORD]))
         if max_length <= special + len(alone):
             too_long = f"The prompt {prompt!r} has {len(alone)} tokens"
             raise ValueError(f"{too_long}: with max_length={max_length} there is no room for text behind it.")
@@ -143,7 +142,7 @@ def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, PASSA
 
 def probe_length(tokenizer: PreTrainedTokenizerBase, prompt: str) -> int:
     """The longest input of a probe, in tokens."""
-    return PROBE_LENGTH + len(token_ids(tokenizer, [prompt])[0])
+    return PROBE_LENGTH + len(token_arrays(tokenizer, [prompt])[0])
 
 
 def read_chunks(

@@ -1,6 +1,8 @@
-"""Replace characters that tokenizers, files or terminals cannot handle."""
+"""Replace characters that tokenizers, files or terminals cannot handle, and refuse unknown encodings."""
 
 from __future__ import annotations
+
+import codecs
 
 
 def replace_lone_surrogates(text: str) -> str:
@@ -15,3 +17,11 @@ def replace_lone_surrogates(text: str) -> str:
 def on_one_line(text: str) -> str:
     """Replace white space by single spaces, and control characters of terminals as well."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
+
+
+def check_encoding(encoding: str | None) -> None:
+    """Refuse an encoding that Python does not have."""
+    try:
+        codecs.lookup(encoding or "utf-8")
+    except LookupError as error:
+        raise ValueError(f"There is no encoding {encoding!r} in Python: give another one, such as 'cp1252'.") from error

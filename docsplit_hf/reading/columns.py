@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 TEXT_NAMES = ("text", "document", "body", "content")
 LABEL_NAMES = ("label", "class", "category", "topic")
-
-
-class GuessedColumns(NamedTuple):
-    """The columns of texts and labels in a table."""
-
-    text: str
-    label: str | None  # None: no column looks like labels
 
 
 def columns_of(rows: Iterable[Mapping[str, Any]], *needed: str | None) -> list[str]:
@@ -25,8 +18,8 @@ def columns_of(rows: Iterable[Mapping[str, Any]], *needed: str | None) -> list[s
     return columns
 
 
-def guess_columns(rows: Sequence[Mapping[str, Any]], most_labels: int) -> GuessedColumns:
-    """Guess the columns of texts and labels from their names or their values.
+def guess_columns(rows: Sequence[Mapping[str, Any]], most_labels: int) -> tuple[str, str | None]:
+    """Guess the columns of texts and labels from their names or their values; None: no column looks like labels.
 
     ``most_labels`` limits the number of different labels.
     """
@@ -40,8 +33,8 @@ def guess_columns(rows: Sequence[Mapping[str, Any]], most_labels: int) -> Guesse
     distinct = {name: len(set(values[name])) for name in columns if name != text}
     for name in LABEL_NAMES:
         if by_lower_name.get(name) in distinct:
-            return GuessedColumns(text, by_lower_name[name])
+            return text, by_lower_name[name]
     # Labels are repeated values. Columns of words are preferred to columns of numbers.
     repeated = [name for name, count in distinct.items() if 1 < count <= min(most_labels, len(values[name]) / 2)]
     preferred = sorted(repeated, key=lambda name: (all(map(str.isdecimal, values[name])), -distinct[name]))
-    return GuessedColumns(text, preferred[0] if preferred else None)
+    return text, preferred[0] if preferred else None

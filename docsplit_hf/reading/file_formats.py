@@ -7,7 +7,6 @@ import csv
 import gzip
 import json
 import re
-import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +14,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from . import plain_csv
-from .spreadsheet_cells import MARKER, original_cell
+from .csv_files import MARKER, csv_records, original_cell
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -37,41 +35,74 @@ def load_table(
     The shards of a stream are byte ranges of a ``.jsonl`` file, or row groups.
     """
     import datasets
-    from datasets.data_files import DataFilesList
 
     kind = file_format(path)
-    _refuse_ambiguous_name(path)
-    # DataFilesList, because a string is a pattern that another file might match.
-    data_files = {"train": DataFilesList([str(path.absolute())], [tuple(map(str, file_state(path)))])}
+    path = path.absolute()
     with naming(path):
-        options = reader_options(path, kind, csv_separator, encoding)
-        _refuse_no_bytes(path)
-        rows = datasets.load_dataset(kind, data_files=data_files, split="train", streaming=True, **options)
-        first = next(iter(rows), None)
-        if first is None:
-            raise ValueError("it holds no rows")
-        if "__index_level_0__" in first:  # rows have more fields than the header, so pandas makes an index of the first
-            raise ValueError(plain_csv.MORE_FIELDS)
-        if not streaming:
-            rows = datasets.load_dataset(kind, data_files=data_files, split="train", **options)
-            return rows.remove_columns(MARKER) if MARKER in first else rows
-        if MARKER in first:
-            return rows.remove_columns(MARKER)
-        if kind == "json" and _has_rows_by_line(path, encoding or "utf-8-sig"):
+        encoding = checked_encoding(path, csv_separator, encoding)
+        if kind in ("csv", "text"):
+            if next(read_table_rows(path, csv_separator, encoding), None) is None:
+                raise ValueError("it holds no rows")
+            # The state changes with the file: ``datasets`` names its cache after the arguments.
+            given = {"path": path, "csv_separator": csv_separator, "encoding": encoding, "state": file_state(path)}
+            kind_of_rows = datasets.IterableDataset if streaming else datasets.Dataset
+            return kind_of_rows.from_generator(_named_rows, gen_kwargs=given)
+        if streaming and kind == "json" and _has_rows_by_line(path, encoding):
             state = file_state(path)
             ranges = [(str(path), start, end, state) for start, end in byte_ranges(path.stat().st_size)]
             return datasets.IterableDataset.from_generator(
-                _read_ranges, gen_kwargs={"ranges": ranges, "encoding": encoding or "utf-8-sig"}
+                _read_ranges, gen_kwargs={"ranges": ranges, "encoding": encoding}
             )
-    return rows.reshard() if kind == "parquet" else rows
+        rows = _load_by_datasets(path, kind, streaming, encoding)
+    return rows.reshard() if streaming and kind == "parquet" else rows
 
 
-def check_encoding(encoding: str | None) -> None:
-    """Refuse an encoding that Python does not have."""
-    try:
-        codecs.lookup(encoding or "utf-8")
-    except LookupError as error:
-        raise ValueError(f"There is no encoding {encoding!r} in Python: give another one, such as 'cp1252'.") from error
+def _load_by_datasets(path: Path, kind: str, streaming: bool, encoding: str) -> Dataset | IterableDataset:
+    """Load a file of JSON or Parquet by ``datasets``, under a name that it does not take for another one."""
+    import datasets
+    import pyarrow.parquet
+    from datasets.data_files import DataFilesList
+
+    place = path.as_posix()
+    if "::" in place or (_is_compressed(path) and (":/" in place or "\\" in place or re.search(r"[][*]", path.name))):
+        decompressed = " or decompress it" if _is_compressed(path) and "::" not in place else ""
+        raise ValueError(f"it cannot be opened by datasets under this name: rename it{decompressed}")
+    # DataFilesList, because a string is a pattern that another file might match.
+    data_files = {"train": DataFilesList([str(path)], [tuple(map(str, file_state(path)))])}
+    options = {"encoding": encoding.removesuffix("-sig")} if kind == "json" else {}
+    if kind == "parquet" and pyarrow.parquet.read_metadata(path).num_rows == 0:
+        raise ValueError("it holds no rows")
+    if next(iter(datasets.load_dataset(kind, data_files=data_files, split="train", streaming=True, **options)), 0) == 0:
+        raise ValueError("it holds no rows")
+    return datasets.load_dataset(kind, data_files=data_files, split="train", streaming=streaming, **options)
+
+
+def read_table_rows(
+    path: Path, csv_separator: str | None = None, encoding: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Read the rows of a .csv, .json, .jsonl or .txt file as they are, one by one; fields of .csv stay strings."""
+    kind = file_format(path)
+    if kind == "json":
+        yield from read_json_rows(path, encoding)
+        return
+    encoding = encoding or _detect_encoding(path)
+    if kind == "text":
+        with _open(path, "rt", encoding=encoding) as file:
+            yield from ({"text": line.rstrip("\n")} for line in file)
+        return
+    with _open(path, "rt", encoding=encoding, newline="") as file:
+        for row in csv_records(file, _separator(path, csv_separator, encoding)):
+            if MARKER in row:  # what safe_csv wrote
+                row = {original_cell(name): original_cell(value) for name, value in row.items() if name != MARKER}
+            yield row
+
+
+def _named_rows(
+    path: Path, csv_separator: str | None, encoding: str, state: tuple[int, int]
+) -> Iterator[dict[str, Any]]:
+    """Read rows, with errors that name the file, also those after its beginning."""
+    with naming(path):
+        yield from read_table_rows(path, csv_separator, encoding)
 
 
 def read_text_file(path: Path, encoding: str | None = None) -> str:
@@ -119,20 +150,18 @@ def naming(path: Path) -> Iterator[None]:
     """Add the path and the next step to errors of reading a file."""
     try:
         yield
-    except (*_general_errors(), *UNREADABLE) as error:
-        is_general = isinstance(error, _general_errors())
+    except Exception as error:
+        is_general = type(error).__name__ == "DatasetGenerationError"  # by which datasets replaces others
+        if not is_general and not isinstance(error, UNREADABLE):
+            raise
         reason = error.__cause__ if is_general and error.__cause__ is not None else error
         hint = ""
         if isinstance(reason, UnicodeDecodeError) or isinstance(reason.__cause__, UnicodeDecodeError):
             hint = " Give its encoding: encoding='cp1252' for many files from Windows, 'latin-1', ..."
         message = (str(reason) or repr(reason)).strip().rstrip(".")
+        if message.startswith(f"{path} cannot be used"):
+            raise reason from None
         raise ValueError(f"{path} cannot be used: {message}.{hint}") from error
-
-
-def _general_errors() -> tuple[type[Exception], ...]:
-    """The error by which datasets replaces others, if it was imported."""
-    datasets = sys.modules.get("datasets")
-    return () if datasets is None else (datasets.exceptions.DatasetGenerationError,)
 
 
 def byte_ranges(size: int) -> list[tuple[int, int]]:
@@ -178,67 +207,21 @@ def _detect_encoding(path: Path) -> str:
         return "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
 
 
-def _refuse_ambiguous_name(path: Path) -> None:
-    """Refuse names that ``datasets`` would take for a URL or a pattern of other files."""
-    place = path.absolute().as_posix().removeprefix(path.absolute().drive)
-    if "::" in place or (_is_compressed(path) and (":/" in place or "\\" in place or re.search(r"[][*]", path.name))):
-        decompressed = " or decompress it" if _is_compressed(path) and "::" not in place else ""
-        raise ValueError(f"{path} cannot be opened by datasets under this name: rename it{decompressed}.")
-
-
-def _refuse_no_bytes(path: Path) -> None:
-    """Refuse an empty file, or a Parquet file without rows."""
+def checked_encoding(path: Path, csv_separator: str | None, encoding: str | None) -> str:
+    """The encoding to read a table in; an empty file is refused, and options that do not fit it."""
+    kind = file_format(path)
+    refuse_separator(kind, csv_separator)
+    if kind == "parquet" and encoding is not None:
+        raise ValueError(f"it is not a text file, and encoding={encoding!r} is for text files")
     with _open(path, "rb") as file:
         if not file.read(1):
             raise ValueError("it is empty")
-    if file_format(path) == "parquet":
-        import pyarrow.parquet
-
-        if pyarrow.parquet.read_metadata(path).num_rows == 0:
-            raise ValueError("it holds no rows")
-
-
-def reader_options(path: Path, kind: str, csv_separator: str | None, encoding: str | None) -> dict[str, Any]:
-    """The keyword arguments for the reader of a file, of a table pandas'; options that do not fit it are refused."""
-    refuse_separator(kind, csv_separator)
     if kind == "parquet":
-        if encoding is not None:
-            raise ValueError(f"it is not a text file, and encoding={encoding!r} is for text files")
-        return {}
+        return ""
     encoding = encoding or _detect_encoding(path)
-    if kind == "json":
-        if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
-            raise ValueError(f"it is encoded in {encoding}, and JSON is read in UTF-8: save it in UTF-8")
-        return {"encoding": "utf-8" if encoding == "utf-8-sig" else encoding}
-    if kind == "text":
-        return {"encoding": encoding}
-    _refuse_no_bytes(path)
-    separator = _separator(path, csv_separator, encoding)
-    columns = _csv_columns(path, encoding, separator)
-    # By default, pandas reads "NA" as missing, "007" as a number, and "true" as a boolean.
-    options: dict[str, Any] = {"encoding": encoding, "sep": separator, "na_filter": False}
-    if MARKER in columns:
-        options["names"] = [original_cell(name) for name in columns]
-        options["header"] = 0
-        options["converters"] = dict.fromkeys(range(len(columns)), original_cell)
-    else:
-        options["converters"] = dict.fromkeys(range(len(columns)), str)
-    return options
-
-
-def _csv_columns(path: Path, encoding: str, separator: str) -> list[str]:
-    """The names in the header of a file, as pandas reads them."""
-    with _open(path, "rt", encoding=encoding, newline="") as file:
-        return plain_csv.header(file, separator)
-
-
-def read_csv_rows(path: Path, options: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """Read a .csv file with the options of ``reader_options``, without the column that marks what safe_csv wrote."""
-    with _open(path, "rt", encoding=options["encoding"], newline="") as file:
-        for row in plain_csv.records(file, options["sep"]):
-            if MARKER in row:
-                row = {original_cell(name): original_cell(value) for name, value in row.items() if name != MARKER}
-            yield row
+    if kind == "json" and codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
+        raise ValueError(f"it is encoded in {encoding}, and JSON is read in UTF-8: save it in UTF-8")
+    return encoding
 
 
 def _separator(path: Path, given: str | None, encoding: str) -> str:

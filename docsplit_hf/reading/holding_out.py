@@ -131,12 +131,10 @@ def fingerprints_of(dataset: Dataset, columns: list[str]) -> np.ndarray:
 
 def _in_proportion(strata: list[int], sizes: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     """Order groups so that every prefix of the order has the same proportion of each stratum (systematic sampling)."""
+    import pandas as pd
+
     names, stratum = np.unique(strata, return_inverse=True)
     total = np.bincount(stratum, weights=sizes)
     start = generator.random(len(names))  # puts the small strata in random order
-    before = np.zeros(len(names))
-    positions = np.empty(len(strata))
-    for i, (number, size) in enumerate(zip(stratum, sizes, strict=True)):
-        positions[i] = (before[number] + start[number] * size) / total[number]
-        before[number] += size
-    return np.argsort(positions, kind="stable")
+    before = pd.Series(sizes).groupby(stratum).cumsum().to_numpy() - sizes
+    return np.argsort((before + start[stratum] * sizes) / total[stratum], kind="stable")

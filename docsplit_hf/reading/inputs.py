@@ -8,16 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .files.failures import FailedFile
-from .files.finding import find_files, name_of_document
+from .files.finding import FileInput, files_of, named_file
 from .files.places import FileText
 from .origins import FILE_COLUMN, PLACES_COLUMN, Origin, make_origin
-
-
-class FileInput(NamedTuple):
-    """A file to read, and its name in answers."""
-
-    path: Path
-    name: str
 
 
 class InputRow(NamedTuple):
@@ -27,16 +20,6 @@ class InputRow(NamedTuple):
     text: str
     pair: str | None = None
     origin: Origin | None = None
-
-
-def expand_paths(given: Any) -> Any:
-    """Turn the path of a file, a folder or a pattern into files to read, which are named as below it; keep all else."""
-    return files_of(given) if isinstance(given, Path) else given
-
-
-def files_of(source: Path) -> list[FileInput]:
-    """Find the files of a file, a folder or a pattern."""
-    return [FileInput(path, name_of_document(path, source)) for path in find_files(source)]
 
 
 def read_inputs(given: Any, show_progress: bool = False) -> Iterator[InputRow | FailedFile]:
@@ -56,7 +39,7 @@ def read_inputs(given: Any, show_progress: bool = False) -> Iterator[InputRow | 
     items = as_list(given)
     if isinstance(items, str):
         raise TypeError("Expected a list of texts, got one string: pass [text].")
-    inputs = (FileInput(item, name_of_document(item, item)) if isinstance(item, Path) else item for item in items)
+    inputs = (named_file(item) if isinstance(item, Path) else item for item in items)
     has_file = isinstance(items, list) and any(isinstance(item, Path | FileInput) for item in items)
     total = len(items) if show_progress and has_file else None
     for number, (item, read) in enumerate(_read_files(inputs, total)):
@@ -109,7 +92,12 @@ def labels_of_folders(files: Sequence[FileInput], folder: Path) -> list[str]:
 
 
 def as_list(given: Any) -> Any:
-    """Convert a sequence, array, Series, DataFrame or data set into a list, in order; return anything else as it is."""
+    """Convert a sequence, array, Series, DataFrame or data set into a list, in order.
+
+    A path, of a file, a folder or a pattern, becomes files to read; anything else is returned as it is.
+    """
+    if isinstance(given, Path):
+        return files_of(given)
     if isinstance(given, (str, dict, list)):
         return given
     columns = getattr(given, "columns", None) if hasattr(given, "notna") else getattr(given, "column_names", None)

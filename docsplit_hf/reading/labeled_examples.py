@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from .labels import (
 )
 from .origins import FILE_COLUMN, PLACES_COLUMN
 from .source import SPLIT_NAMES, find_splits, kind_of, load_path
-from .usable_rows import KEPT, NO_LABEL, describe_dropped, keep_usable, outcome_of, refuse_other_types
+from .usable_rows import KEPT, NO_LABEL, check_columns, describe_dropped, keep_usable, outcome_of, refuse_other_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -225,7 +225,7 @@ def _read_rows(
         rows = split.with_format(None)
     if len(rows) == 0:
         raise ValueError(f"The split {split_name!r} is empty: leave it out, or check where it comes from.")
-    _check_columns(rows.column_names, columns, split_name)
+    check_columns(rows.column_names, columns, split_name)
     for name in [name for name in columns if name.startswith("text")]:
         refuse_other_types(rows.features[columns[name]], columns[name], f"{name}_column")
     label = rows.features[columns["label"]]
@@ -260,13 +260,7 @@ def _read_json_examples(
         yield _make_example(row, columns, label_separator)
     if is_empty:
         raise ValueError("it holds no rows")
-    _check_columns(found, columns, path.name)
-
-
-def _check_columns(found: Iterable[str], columns: dict[str, str], place: str) -> None:
-    for name, column in columns.items():
-        if column not in found:
-            raise ValueError(f"There is no column {column!r} in {place}, only {sorted(found)}: choose {name}_column.")
+    check_columns(found, columns, path.name)
 
 
 def _make_example(

@@ -1,4 +1,4 @@
-"""Convert labels between the names in sources and the numbers in data sets and datastores."""
+"""Labels: as names in sources and as numbers in data sets and datastores, and of texts that are given twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_SHOWN_GROUPS = 5  # groups of similar labels in a warning
+MAX_SHOWN_TEXTS = 3
+MAX_SHOWN_CHARACTERS = 60  # of a text
 
 
 def texts_of(dataset: Dataset) -> tuple[list[str], list[str] | None]:
@@ -135,15 +137,12 @@ def are_lists(labels: Sequence[Any]) -> bool:
 
 def names_of_labels(labels: Sequence[Any]) -> list[Any]:
     """Convert labels, or lists of labels, to names; numbers and bools become text, which is logged once."""
-    names = []
-    other: Any = None  # the first label that is not a string
+    names: list[Any] = []
     for row, given in enumerate(labels):
-        multi_label = are_lists([given])
-        found = []
-        for label in given if multi_label else [given]:
-            found.append(_name_of_label(label, row))
-            other = label if other is None and not isinstance(label, str) else other
-        names.append(found if multi_label else found[0])
+        is_list = are_lists([given])
+        names.append([_name_of_label(label, row) for label in given] if is_list else _name_of_label(given, row))
+    each = chain.from_iterable(given if are_lists([given]) else [given] for given in labels)
+    other = next((label for label in each if not isinstance(label, str)), None)
     if other is not None:
         logger.warning(
             "Labels other than strings are converted to text, %r to %r. For a ClassLabel column, give the names: %s.",
@@ -235,3 +234,52 @@ def joined_labels_hint(names: Sequence[str]) -> str | None:
 
 def _looks_like_list(label: str) -> bool:
     return label.strip().startswith("[") and label.strip().endswith("]")
+
+
+def without_copies(examples: Dataset, name: str) -> Dataset:
+    """Drop examples that repeat the text, pair and labels of an earlier one; their number is logged.
+
+    Duplicates of training examples among held-out ones would make the measured accuracy too high.
+    """
+    columns = [column for column in ("text", "text_pair") if column in examples.column_names]
+    contents = list(zip(*(examples[column][:] for column in columns), strict=True))
+    labels = [label_set(given) for given in labels_by_name(examples)]
+    warn_of_contradictions(zip(contents, labels, strict=True))
+    first_rows: dict[Any, int] = {}
+    for row, example in enumerate(zip(contents, labels, strict=True)):
+        first_rows.setdefault(example, row)
+    if len(first_rows) == len(examples):
+        return examples
+    logger.warning(
+        "%s: %d of %d examples repeat the text and the label of another one, and are left out.",
+        name,
+        len(examples) - len(first_rows),
+        len(examples),
+    )
+    return examples.select(sorted(first_rows.values()))
+
+
+def warn_of_contradictions(examples: Iterable[tuple[Sequence[str | None], frozenset[str]]]) -> None:
+    """Warn about texts with different labels. ``examples`` are texts (and pairs) with their labels."""
+    labels_of_texts: dict[tuple[str | None, ...], list[frozenset[str]]] = {}
+    for content, labels in examples:
+        found = labels_of_texts.setdefault(tuple(content), [])
+        if labels not in found:
+            found.append(labels)
+    contradictory = {content: found for content, found in labels_of_texts.items() if len(found) > 1}
+    if not contradictory:
+        return
+    shown = []
+    for content, found in list(contradictory.items())[:MAX_SHOWN_TEXTS]:
+        text = " ".join(str(content[0]).split())[:MAX_SHOWN_CHARACTERS]
+        names = " and ".join(repr(", ".join(sorted(labels))) for labels in found)
+        shown.append(f"{text!r} as {names}")
+    more = ", and others" if len(contradictory) > MAX_SHOWN_TEXTS else ""
+    logger.warning(
+        "%d texts have different labels: %s%s. Keep one of them.", len(contradictory), "; ".join(shown), more
+    )
+
+
+def label_set(labels: str | Iterable[str]) -> frozenset[str]:
+    """The labels of an example, as a set."""
+    return frozenset([labels] if isinstance(labels, str) else labels)

@@ -15,7 +15,7 @@ from .file_formats import naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
 from .origins import FILE_COLUMN, PLACES_COLUMN
 from .source import DOCUMENT_COLUMNS, as_dataset, checked_kind, load_from_hub, load_path
-from .usable_rows import NOT_A_STRING, describe_dropped, keep_usable, outcome_of, refuse_other_types
+from .usable_rows import NOT_A_STRING, check_columns, describe_dropped, keep_usable, outcome_of, refuse_other_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,10 +116,8 @@ def load_unlabeled_texts(
     columns = {"text": text_column}
     if text_pair_column:
         columns["text_pair"] = text_pair_column
+    check_columns(rows.column_names, columns, source)
     for name, column in columns.items():
-        if column not in rows.column_names:
-            found = sorted(rows.column_names)
-            raise ValueError(f"There is no column {column!r} in {source}, only {found}: choose {name}_column.")
         refuse_other_types(rows.features[column], column, f"{name}_column")
     origins = [FILE_COLUMN, PLACES_COLUMN] if has_origins else []
     texts = rows.select_columns([*columns.values(), *origins])

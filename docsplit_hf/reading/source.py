@@ -10,10 +10,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from .characters import check_encoding
 from .file_formats import (
     FILE_FORMATS,
     MOST_RANGES,
-    check_encoding,
     file_format,
     file_state,
     load_table,
@@ -161,8 +161,6 @@ def load_path(
 
     Documents also have the columns ``file`` and ``places``. A stream has the shards of ``load_table``, or files.
     """
-    import datasets
-
     check_encoding(encoding)
     kind = kind_of(path)
     if kind == "text folder":
@@ -173,9 +171,7 @@ def load_path(
     from .files.load_files import load_files  # here, as texts are classified without the readers of files
     from .files.options import FileOptions
 
-    rows = load_files(path, FileOptions(encoding=encoding), labels=False)
-    labels = [name.partition("/")[0] if path.is_dir() and "/" in name else None for name in rows[FILE_COLUMN]]
-    rows = rows.add_column("label", labels, feature=datasets.Value("string"))
+    rows = load_files(path, FileOptions(encoding=encoding))
     return rows.to_iterable_dataset(min(MOST_RANGES, len(rows))) if streaming else rows
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .characters import replace_lone_surrogates
-from .tokenization import token_ids
+from .tokenization import token_arrays
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -114,7 +114,7 @@ def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenize
     words = [word for text in sample for word in _WORD.findall(replace_lone_surrogates(text))]
     if not words:
         return
-    rows = token_ids(tokenizer, words)
+    rows = token_arrays(tokenizer, words)
     unfamiliar = [_unfamiliar_letters(word, ids, tokenizer) for word, ids in zip(words, rows, strict=True)]
     if any(unfamiliar) and _spells_english(tokenizer):
         return
@@ -124,16 +124,16 @@ def warn_of_unfamiliar_texts(texts: Sequence[str], tokenizer: PreTrainedTokenize
 
 def _spells_english(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether a tokenizer spells even English words letter by letter, as tokenizers of characters do."""
-    rows = token_ids(tokenizer, _ENGLISH_WORDS)
+    rows = token_arrays(tokenizer, _ENGLISH_WORDS)
     return all(len(ids) >= _SPELLED * len(word) for word, ids in zip(_ENGLISH_WORDS, rows, strict=True))
 
 
-def _unfamiliar_letters(word: str, ids: list[int], tokenizer: PreTrainedTokenizerBase) -> float:
+def _unfamiliar_letters(word: str, ids: np.ndarray, tokenizer: PreTrainedTokenizerBase) -> float:
     """The number of a word's letters that are unknown, or all of them if it is spelled letter by letter."""
     chinese = len(_CHINESE_CHARACTER.findall(word))
     if len(ids) >= _SPELLED * (len(word) - chinese) + _SPELLED_CHINESE * chinese:
         return len(word)
-    return len(word) * ids.count(tokenizer.unk_token_id) / len(ids) if ids else len(word)
+    return len(word) * np.count_nonzero(ids == tokenizer.unk_token_id) / len(ids) if len(ids) else len(word)
 
 
 def _log_cut(limit: int, limit_unit: str, unit: str, advice: str, counts: np.ndarray, _: str) -> None:

@@ -78,11 +78,6 @@ def special_tokens_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int]
     raise ValueError(f"{type(tokenizer).__name__} makes {ids} of {text!r}, which are not around it: use another one.")
 
 
-def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """The tokens of each text, without special tokens."""
-    return [ids.tolist() for ids in token_arrays(tokenizer, texts)]
-
-
 def token_arrays(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[np.ndarray]:
     """The tokens of each text, without special tokens: int32 ``(n,)`` each, parts of one array."""
     valid = [replace_lone_surrogates(text) for text in texts]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,13 @@ def keep_usable(rows: Dataset, outcomes: list[str]) -> Dataset:
     """Select the rows with outcome ``KEPT``; if all are kept, the data set itself, without indices."""
     kept = np.flatnonzero(np.asarray(outcomes) == KEPT)
     return rows if len(kept) == len(outcomes) else rows.select(kept)
+
+
+def check_columns(found: Iterable[str], columns: Mapping[str, str], place: Any) -> None:
+    """Refuse a source without one of the columns, given by the options that name them."""
+    for name, column in columns.items():
+        if column not in found:
+            raise ValueError(f"There is no column {column!r} in {place}, only {sorted(found)}: choose {name}_column.")
 
 
 def refuse_other_types(feature: Any, column: str, option: str) -> None:

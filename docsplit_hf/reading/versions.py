@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .shingles import MAX_SHINGLES, shingles_of
-from .words import number_words
+from .words import MAX_SHINGLES, number_words, shingles_of
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from docsplit_hf import load_documents, load_labeled_examples
 from docsplit_hf.classifier.row_files import ROWS_AT_A_TIME, check_output, check_rows, read_rows, write_rows
 from docsplit_hf.reading.characters import on_one_line
+from docsplit_hf.reading.csv_files import MARKER, harmless_cell
 from docsplit_hf.reading.source import find_columns, load_path
-from docsplit_hf.reading.spreadsheet_cells import MARKER, harmless_cell
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"))
 

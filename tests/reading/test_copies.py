@@ -2,7 +2,7 @@
 
 from datasets import ClassLabel, Dataset
 
-from docsplit_hf.reading.copies import warn_of_contradictions, without_copies
+from docsplit_hf.reading.labels import warn_of_contradictions, without_copies
 
 
 def examples(texts, labels, **columns):

@@ -8,8 +8,9 @@ import pytest
 from datasets import Dataset
 
 from docsplit_hf.reading.files.failures import FailedFile
+from docsplit_hf.reading.files.finding import FileInput
 from docsplit_hf.reading.files.workers import Worker
-from docsplit_hf.reading.inputs import FileInput, InputRow, as_list, read_inputs, texts_and_pairs
+from docsplit_hf.reading.inputs import InputRow, as_list, read_inputs, texts_and_pairs
 
 TEXTS = [f"Text {i}." for i in range(9)]
 TABLES = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from docsplit_hf.reading.spreadsheet_cells import harmless_cell, original_cell
+from docsplit_hf.reading.csv_files import harmless_cell, original_cell
 
 NASTY = st.text(st.sampled_from("'=+-@＝\t\r\n ;,\"a1\u00a0"), max_size=8) | st.text()
 NUMBERS = st.integers().map(str) | st.floats(allow_nan=False, allow_infinity=False).map(str)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold
 
 from docsplit_hf import group_versions
-from docsplit_hf.reading.shingles import MAX_SHINGLES
 from docsplit_hf.reading.versions import (
     MAX_FRACTION_OF_GROUP,
     MAX_HOLDERS,
@@ -22,7 +21,7 @@ from docsplit_hf.reading.versions import (
     groups_of_pairs,
     version_pairs,
 )
-from docsplit_hf.reading.words import number_words, words_of
+from docsplit_hf.reading.words import MAX_SHINGLES, number_words, words_of
 
 
 def article(words, seed):

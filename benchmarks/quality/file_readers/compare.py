@@ -125,11 +125,11 @@ def run(system: str, paths: Sequence[Path], packages: Path) -> Reading:
     return Reading(answers=answers, seconds=seconds)
 
 
-# docsplit_hf/__init__ imports torch, which is no part of reading.
+# As the command, docsplit_hf/__init__ does not import torch, which is no part of reading.
 READ = """
-import runpy, sys
+import sys
 from pathlib import Path
-runpy.run_path("docsplit_hf/reading/files/start_worker.py")["make_packages"]()
+sys.argv[0] = "docsplit"
 from benchmarks.quality.file_readers.compare import read_all
 read_all(sys.argv[1], [Path(line) for line in sys.stdin.read().split("\\n")])
 """

@@ -9,8 +9,8 @@ from datasets import DatasetDict
 from transformers.hf_argparser import HfArg
 
 from ...finetuning.evaluation import describe_parts
-from ...reading.copies import without_copies
 from ...reading.labeled_examples import load_labeled_examples
+from ...reading.labels import without_copies
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...reading.source import kind_of
 from ...storage.inside_folder import write_file

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
-import time
 import zlib
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
+from uuid import uuid4
 
 from ...content_hash import sha256_of_file, sha256_of_json
 from .failures import NOT_KEPT, FailedFile
 from .options import FileOptions
-from .places import FileText
-from .records import decode_result, encode_result
+from .places import FileText, decode_result, encode_result
 
 logger = logging.getLogger(__name__)
 
@@ -40,21 +38,14 @@ class Cache:
 
     def find(self, path: Path) -> FileText | FailedFile | None:
         """The text or the failure of a file with this content; None if it was not kept, or is damaged."""
-        digest = sha256_of_file(path)
-        place = self._place(digest, path)
+        place = self._place(sha256_of_file(path), path)
         try:
-            stored = place.read_bytes()
+            return decode_result(zlib.decompress(place.read_bytes()))[1]
         except FileNotFoundError:
             return None
-        try:
-            content = zlib.decompress(stored)
-            found_digest, result = decode_result(content)
-            if found_digest != digest:
-                raise ValueError("it is of another file")
         except (zlib.error, ValueError) as error:  # zlib checks the content by Adler-32
             logger.warning(f"{place} is damaged and is made anew: {error}.")
             return None
-        return result
 
     def keep(self, digest: str, path: Path, result: FileText | FailedFile) -> None:
         """Keep a text or a failure that another run would have as well; the file is complete or not there."""
@@ -73,8 +64,8 @@ class Cache:
 
 
 def unfinished(path: Path) -> Path:
-    """The name under which this thread writes a file before it is renamed."""
-    return path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.{time.time_ns()}.tmp")
+    """A name under which a file is written before it is renamed."""
+    return path.with_name(f"{path.name}.{uuid4().hex}.tmp")
 
 
 def _version(name: str) -> str:

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from ..characters import replace_lone_surrogates
-from ..spreadsheet_cells import harmless_cell
+from ..csv_files import harmless_cell
 from .failures import FailedFile
 
 logger = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ..characters import replace_lone_surrogates
 
@@ -23,6 +24,27 @@ OTHER = "devices or pipes"
 ANY_FOLDERS = "**"  # in a pattern: folders at any depth, or none
 ALL_FILES = (ANY_FOLDERS, "*")
 TEXT_FILES = (ANY_FOLDERS, "*.[tT][xX][tT]")
+
+
+class FileInput(NamedTuple):
+    """A file to read, and its name in answers and data sets."""
+
+    path: Path
+    name: str
+
+
+def files_of(source: str | Path) -> list[FileInput]:
+    """Find the files of a file, a folder or a pattern; those of a folder are named by their path below it."""
+    root = Path(source) if os.path.isdir(source) else None
+    return [named_file(path, root) for path in find_files(source)]
+
+
+def named_file(path: Path, root: Path | None = None) -> FileInput:
+    """A file with its path below a folder as its name, or as it was given.
+
+    Names that are not in UTF-8, which have lone surrogates here, get replacement characters: no table holds them.
+    """
+    return FileInput(path, replace_lone_surrogates((path.relative_to(root) if root else path).as_posix()))
 
 
 def find_files(source: str | Path) -> list[Path]:
@@ -133,19 +155,6 @@ def _leads_to_file_in(link: Path, root: Path) -> bool:
 def is_hidden(name: str) -> bool:
     """Whether a name is that of a hidden file, or of one that a system or Word makes."""
     return name.startswith((".", "~$")) or name.lower() in SYSTEM_FILES
-
-
-def relative_name(path: Path, root: Path | None) -> str:
-    """The path of a file below a folder, with slashes; as it was given if there is no folder."""
-    return path.as_posix() if root is None else path.relative_to(root).as_posix()
-
-
-def name_of_document(file: Path, source: Path) -> str:
-    """Name a file of a source as data sets do: by its path below the folder, or as it was given.
-
-    Names that are not in UTF-8, which have lone surrogates here, get replacement characters: no table holds them.
-    """
-    return replace_lone_surrogates(relative_name(file, source if source != file and source.is_dir() else None))
 
 
 def refuse_mistyped_path(name: str) -> None:

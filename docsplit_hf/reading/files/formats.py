@@ -46,6 +46,13 @@ OPEN_DOCUMENT_TYPES = {
     b"application/vnd.oasis.opendocument.spreadsheet": "OpenDocument",
     b"application/epub+zip": "EPUB",
 }
+OLE_STREAMS = {
+    "__properties_version1.0": "MSG",
+    "Workbook": "spreadsheet",
+    "Book": "spreadsheet",
+    "WordDocument": "Word 97",
+    "PowerPoint Document": "PowerPoint 97",
+}
 OLE_SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 PGP_SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
 SMIME_SIGNED = b"\x06\x09*\x86H\x86\xf7\r\x01\x07\x02"  # object identifiers of RFC 5652
@@ -98,7 +105,7 @@ def read_content(content: bytes, name: str, budget: Budget, depth: int = 0) -> C
         raise
     except Exception as error:  # libraries raise anything on a damaged file
         raise Refusal(DAMAGED, f"read as {kind}: {type(error).__name__}: {error}"[:300]) from error
-    found = _with_inner(found, budget, depth)
+    _read_inner(found, budget, depth)
     if not any(part.text.strip() for part in found.parts):
         first = "".join(f"; {part.name}: {part.reason}" for part in found.left_out[:1])
         pages = found.pages_without_text
@@ -157,14 +164,9 @@ def _format_of_ole(content: bytes) -> str:
     file = open_ole(content)
     if file.exists("EncryptedPackage") or file.exists("EncryptionInfo"):
         raise Refusal(ENCRYPTED)
-    if file.exists("__properties_version1.0"):
-        return "MSG"
-    if file.exists("Workbook") or file.exists("Book"):
-        return "spreadsheet"
-    if file.exists("WordDocument"):
-        return "Word 97"
-    if file.exists("PowerPoint Document"):
-        return "PowerPoint 97"
+    for stream, kind in OLE_STREAMS.items():
+        if file.exists(stream):
+            return kind
     raise Refusal(UNKNOWN_FORMAT, "in Microsoft's old container")
 
 
@@ -185,12 +187,8 @@ def _begins_as_mail(content: bytes) -> bool:
     return bool(lines) and bool(re.match(rb"[A-Za-z-]+: |From ", lines[0])) and len(headers) >= 2
 
 
-def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
+def _read_inner(found: Content, budget: Budget, depth: int) -> None:
     """Read the files in a file as its parts; those that fail are left out and named."""
-    parts = list(found.parts)
-    left_out = list(found.left_out)
-    pages_without_text = found.pages_without_text
-    dropped_lines = found.dropped_lines
     for name, read in found.inner:
         try:
             budget.take_pages(1)
@@ -198,14 +196,13 @@ def _with_inner(found: Content, budget: Budget, depth: int) -> Content:
         except Refusal as refusal:
             if refusal.reason in LIMITS_OF_FILE:
                 raise
-            left_out.append(LeftOut(name=name, reason=refusal.reason))
-            pages_without_text += refusal.pages_without_text
+            found.left_out.append(LeftOut(name=name, reason=refusal.reason))
+            found.pages_without_text += refusal.pages_without_text
             continue
-        left_out.extend(part._replace(name=f"{name}, {part.name}") for part in inner.left_out)
-        pages_without_text += inner.pages_without_text
-        dropped_lines += inner.dropped_lines
-        parts.extend(_part_in(name, part) for part in inner.parts)
-    return Content(parts=parts, left_out=left_out, pages_without_text=pages_without_text, dropped_lines=dropped_lines)
+        found.left_out.extend(part._replace(name=f"{name}, {part.name}") for part in inner.left_out)
+        found.pages_without_text += inner.pages_without_text
+        found.dropped_lines += inner.dropped_lines
+        found.parts.extend(_part_in(name, part) for part in inner.parts)
 
 
 def _part_in(name: str, part: Part) -> Part:
@@ -217,15 +214,14 @@ def _part_in(name: str, part: Part) -> Part:
 def _read_zip(content: bytes, budget: Budget) -> Content:
     """List the files in a zip file, without hidden ones."""
     members = ZipMembers(content, budget)
-    inner: list[Inner] = []
-    left_out: list[LeftOut] = []
+    found = Content()
     for info in members.files:
         folders = PurePosixPath(info.filename.replace("\\", "/")).parts
         if any(is_hidden(folder) for folder in folders if folder != ".."):
-            left_out.append(LeftOut(name=info.filename, reason=HIDDEN))
+            found.left_out.append(LeftOut(name=info.filename, reason=HIDDEN))
         else:
-            inner.append(Inner(name=info.filename, read=partial(members.read_file, info)))
-    return Content(parts=[], left_out=left_out, inner=inner)
+            found.inner.append(Inner(name=info.filename, read=partial(members.read_file, info)))
+    return found
 
 
 def _read_mailbox(content: bytes, budget: Budget) -> Content:
@@ -234,17 +230,17 @@ def _read_mailbox(content: bytes, budget: Budget) -> Content:
     ends = [match.start() for match in found[1:]] + [len(content)]
     mails = [content[match.end() : end] for match, end in zip(found, ends, strict=True)]
     inner = [Inner(f"mail {number}.eml", partial(bytes, mail)) for number, mail in enumerate(mails, start=1)]
-    return Content(parts=[], inner=inner)
+    return Content(inner=inner)
 
 
 def _read_plain(content: bytes, budget: Budget) -> Content:
     """Read plain text, with Markdown as it is."""
-    return Content(parts=[Part("", "", decode_text(content, budget.options))])
+    return Content.of_text(decode_text(content, budget.options))
 
 
 def _read_html(content: bytes, budget: Budget) -> Content:
     """Read a page of HTML."""
-    return Content(parts=[Part("", "", text_of_html(decode_html(content, budget.options)))])
+    return Content.of_text(text_of_html(decode_html(content, budget.options)))
 
 
 def _read_rtf(content: bytes, budget: Budget) -> Content:
@@ -252,8 +248,7 @@ def _read_rtf(content: bytes, budget: Budget) -> Content:
     from striprtf.striprtf import rtf_to_text
 
     text = _BINARY_WITHOUT_LENGTH.sub("", content.decode("latin-1"))  # at which the library fails
-    text = rtf_to_text(text, errors="replace")
-    return Content(parts=[Part("", "", text)])
+    return Content.of_text(rtf_to_text(text, errors="replace"))
 
 
 READERS: Mapping[str, Callable[[bytes, Budget], Content]] = {

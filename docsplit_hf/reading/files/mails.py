@@ -11,7 +11,7 @@ from email.policy import EmailPolicy
 from functools import lru_cache, partial
 
 from ..characters import replace_lone_surrogates
-from .failures import DAMAGED, ENCRYPTED, Refusal
+from .failures import ENCRYPTED
 from .html_text import text_of_html
 from .parts import LONGEST_NAME, Budget, Content, Inner, Part
 from .places import PART, LeftOut
@@ -32,11 +32,7 @@ _WORD = re.compile(r"\w+")
 
 def read_eml(content: bytes, budget: Budget) -> Content:
     """Read a mail: a part for its texts, one for each mail in it, and the attachments unread."""
-    try:
-        tree = _Tree(email.message_from_bytes(content, policy=_POLICY), budget)
-    except (RecursionError, AttributeError, KeyError, LookupError, TypeError, ValueError) as error:
-        raise Refusal(DAMAGED, repr(error)[:200]) from error
-    return Content(parts=tree.parts, left_out=tree.left_out, inner=tree.inner)
+    return _Tree(email.message_from_bytes(content, policy=_POLICY), budget).content
 
 
 def choose_version(versions: Sequence[str]) -> tuple[int, list[int]]:
@@ -67,15 +63,13 @@ class _Tree:
 
     def __init__(self, mail: Message, budget: Budget) -> None:
         self.budget = budget
-        self.parts: list[Part] = []
-        self.inner: list[Inner] = []
-        self.left_out: list[LeftOut] = []
+        self.content = Content()
         self.waiting = [(mail, "")]
         for mail, place in self.waiting:  # which grows
             budget.take_pages(1)
             texts = [text for text in self._texts_of(mail, place) if text.strip()]
             lines = [f"{name}: {mail[name]}" for name in HEADERS if mail[name]]
-            self.parts.append(Part(kind=PART, name=place + BODY, text="\n".join([*lines, "", *texts])))
+            self.content.parts.append(Part(kind=PART, name=place + BODY, text="\n".join([*lines, "", *texts])))
 
     def _texts_of(self, part: Message, place: str) -> list[str]:
         """The texts in a part, in their order; mails and files in it are put aside."""
@@ -87,11 +81,11 @@ class _Tree:
             self._put_mail_aside(part, children[0], place)
             return []
         if kind == "multipart/encrypted":
-            self.left_out.append(LeftOut(name=place + BODY, reason=ENCRYPTED))
+            self.content.left_out.append(LeftOut(name=place + BODY, reason=ENCRYPTED))
             return []
         if kind == "message/external-body":
             name = part.get_filename() or part.get_param("access-type")
-            self.left_out.append(LeftOut(name=f"{place}{ATTACHMENT}: {name}", reason=ELSEWHERE))
+            self.content.left_out.append(LeftOut(name=f"{place}{ATTACHMENT}: {name}", reason=ELSEWHERE))
         versions: list[list[str]] = []
         for child in children:
             # A report of a delivery, or a receipt, is made of headers.
@@ -101,7 +95,7 @@ class _Tree:
             best, others = choose_version(["\n".join(texts) for texts in versions])
             for number in others:
                 name = f"{place}{BODY} as {children[number].get_content_type()}"
-                self.left_out.append(LeftOut(name=name, reason=OTHER_VERSION))
+                self.content.left_out.append(LeftOut(name=name, reason=OTHER_VERSION))
             versions = [versions[best]]
         # Some servers of lists write their footers behind the last part.
         footer = self._decoded((part.epilogue or "").encode("utf-8", "surrogateescape"), None, is_markup=False)
@@ -114,13 +108,13 @@ class _Tree:
         is_text = kind == "text/plain" or kind in MARKUP or part.get_content_maintype() in ("multipart", "message")
         if part.get_filename() or part.get_content_disposition() == "attachment" or not is_text:
             ending = "txt" if kind == "text/plain" else part.get_content_subtype()
-            name = part.get_filename() or f"{len(self.inner) + 1}.{ending}"
-            self.inner.append(Inner(f"{place}{ATTACHMENT}: {name}", partial(_content_of, part, self.budget)))
+            name = part.get_filename() or f"{len(self.content.inner) + 1}.{ending}"
+            self.content.inner.append(Inner(f"{place}{ATTACHMENT}: {name}", partial(_content_of, part, self.budget)))
             return []
         payload = part.get_payload(decode=True) or b""
         text = self._decoded(payload, part.get_content_charset(), is_markup=kind in MARKUP)
         if text.lstrip().startswith(PGP_MESSAGE):
-            self.left_out.append(LeftOut(name=place + BODY, reason=ENCRYPTED))
+            self.content.left_out.append(LeftOut(name=place + BODY, reason=ENCRYPTED))
             return []
         if part.get_param("format") == "flowed":
             text = _SOFT_LINE_END.sub("" if part.get_param("delsp") == "yes" else " ", text)
@@ -132,7 +126,7 @@ class _Tree:
         if str(part["Content-Transfer-Encoding"]).strip().lower() == "base64" and not mail.keys():
             mail["Content-Transfer-Encoding"] = "base64"
             read = partial(mail.get_payload, decode=True)
-            self.inner.append(Inner(f"{place}{ATTACHMENT}: {title.removesuffix('.eml')}.eml", read))
+            self.content.inner.append(Inner(f"{place}{ATTACHMENT}: {title.removesuffix('.eml')}.eml", read))
         else:
             self.waiting.append((mail, f"{place}{ATTACHMENT}: {title[:LONGEST_NAME]}, "))
 

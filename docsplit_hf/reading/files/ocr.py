@@ -57,9 +57,7 @@ def _run_tesseract(page, options: FileOptions) -> str:
     if program is None:
         raise Refusal(MISSING_PROGRAM, "the program tesseract is not on the PATH")
     bitmap = _render(page, TESSERACT)
-    rows = bytes(bitmap.buffer)
-    pixels = b"".join(rows[row * bitmap.stride : row * bitmap.stride + bitmap.width] for row in range(bitmap.height))
-    picture = b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + pixels
+    picture = b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + bitmap.to_numpy().tobytes()
     command = [program, "stdin", "stdout", "-l", options.ocr_language]
     # The program keeps an alarm that is set before it starts, so it ends even if this process is killed.
     seconds = FILES_IN_TIME * options.seconds

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterator
 from urllib.parse import unquote
 
 from .failures import DAMAGED, EMPTY, ENCRYPTED, Refusal
 from .html_text import text_of_html
-from .office_text import OPEN_DOCUMENT, POWERPOINT, WORD, page_texts
+from .office_text import OPEN_DOCUMENT, PAGE_BREAK, WORD, attributes_of, page_texts
 from .parts import Budget, Content, Part
 from .places import EMBEDDED, PAGE, PART, SHEET, SLIDE, LeftOut
 from .plain_text import decode_html
-from .xml_events import Attributes, attributes_of
 from .zip_files import ZipMembers
 
 BESIDE_BODY = ("footnotes", "endnotes", "diagramData")  # parts of a Word file with text of their own
@@ -26,7 +25,7 @@ def read_docx(content: bytes, budget: Budget) -> Content:
     members = ZipMembers(content, budget)
     main = _main_document(members, fallback="word/document.xml")
     parts = _pages_or_whole(page_texts(members.read(main), WORD), budget)
-    for kind, target in _relations(members, main):
+    for _, kind, target in _relations(members, main):
         if kind in BESIDE_BODY and target in members:
             text = "\n".join(page_texts(members.read(target), WORD))
             parts.append(Part(kind=PART, name=kind, text=text))
@@ -40,7 +39,7 @@ def read_word_xml(content: bytes, budget: Budget) -> Content:
 
 def _embedded(members: ZipMembers, path: str) -> list[LeftOut]:
     """The files that a part of an office file embeds, such as a spreadsheet."""
-    targets = [target for kind, target in _relations(members, path) if kind in EMBEDDED_KINDS]
+    targets = [target for _, kind, target in _relations(members, path) if kind in EMBEDDED_KINDS]
     return [LeftOut(name=posixpath.basename(target), reason=EMBEDDED) for target in targets]
 
 
@@ -48,22 +47,22 @@ def read_pptx(content: bytes, budget: Budget) -> Content:
     """Read a PowerPoint file slide by slide in the order of the show, each with its diagrams, charts and notes."""
     members = ZipMembers(content, budget)
     main = _main_document(members, fallback="ppt/presentation.xml")
-    target_of = {attributes.get("Id"): attributes.get("Target", "") for attributes in _relations_of(members, main)}
+    path_of = {identity: target for identity, _, target in _relations(members, main)}
     # A list of sections names the slides once more, without the id of a relation.
     slides = [slide["r:id"] for slide in attributes_of(members.read(main), "sldId") if "r:id" in slide]
     budget.take_pages(len(slides))
     parts: list[Part] = []
     left_out: list[LeftOut] = []
     for number, slide in enumerate(slides, start=1):
-        path = _resolve(main, target_of.get(slide, ""))
+        path = path_of.get(slide, "")
         if path not in members:
             left_out.append(LeftOut(name=f"{SLIDE} {number}", reason="missing"))
             continue
         left_out.extend(_embedded(members, path))
-        texts = page_texts(members.read(path), POWERPOINT)
-        for kind, target in _relations(members, path):
+        texts = page_texts(members.read(path), WORD)
+        for _, kind, target in _relations(members, path):
             if kind in BESIDE_SLIDE and target in members:
-                texts.extend(page_texts(members.read(target), POWERPOINT))
+                texts.extend(page_texts(members.read(target), WORD))
         parts.append(Part(kind=SLIDE, name=str(number), text="\n".join(texts)))
     if left_out and not parts:
         raise Refusal(DAMAGED, f"{left_out[0].name} is missing")
@@ -101,8 +100,6 @@ def read_epub(content: bytes, budget: Budget) -> Content:
             continue
         budget.take_pages(1)
         path = _resolve(package, unquote(item.get("href", "")))
-        if path not in members:
-            raise Refusal(DAMAGED, f"it has no {path}")
         text = text_of_html(decode_html(members.read(path), budget.options))
         name = text.partition("\n")[0][:LONGEST_NAME] or posixpath.basename(path)
         parts.append(Part(kind=PART, name=name, text=text))
@@ -115,7 +112,8 @@ def _read_elements(body: bytes, element: str, kind: str, budget: Budget) -> Cont
     """Read each slide by its number, or each sheet by its name, as a part."""
     names = [attributes.get("name", "") for attributes in attributes_of(body, element)]
     budget.take_pages(len(names))
-    texts = page_texts(body, OPEN_DOCUMENT._replace(pages=frozenset({element})))[1:]
+    roles = {**OPEN_DOCUMENT.roles, "soft-page-break": "", element: PAGE_BREAK}
+    texts = page_texts(body, OPEN_DOCUMENT._replace(roles=roles))[1:]
     if kind == SLIDE:
         names = [str(number) for number in range(1, len(names) + 1)]
     return Content([Part(kind=kind, name=name, text=text) for name, text in zip(names, texts, strict=False)])
@@ -131,24 +129,20 @@ def _pages_or_whole(pages: list[str], budget: Budget) -> list[Part]:
 
 def _main_document(members: ZipMembers, fallback: str) -> str:
     """The path of the main part of an office file."""
-    for kind, target in _relations(members, ""):
+    for _, kind, target in _relations(members, ""):
         if kind == "officeDocument" and target in members:
             return target
     return fallback
 
 
-def _relations(members: ZipMembers, path: str) -> Iterable[tuple[str, str]]:
-    """Yield the kind and the target of each relation of a part, but for those that lead out of the file."""
-    for attributes in _relations_of(members, path):
-        if attributes.get("TargetMode") != "External":
-            yield attributes.get("Type", "").rpartition("/")[2], _resolve(path, attributes.get("Target", ""))
-
-
-def _relations_of(members: ZipMembers, path: str) -> list[Attributes]:
-    """The attributes of the relations of a part."""
+def _relations(members: ZipMembers, path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the id, the kind and the target of each relation of a part, but for those that lead out of the file."""
     folder, name = posixpath.split(path)
     relations = posixpath.join(folder, "_rels", f"{name}.rels")
-    return attributes_of(members.read(relations), "Relationship") if relations in members else []
+    for attributes in attributes_of(members.read(relations), "Relationship") if relations in members else ():
+        if attributes.get("TargetMode") != "External":
+            target = _resolve(path, attributes.get("Target", ""))
+            yield attributes.get("Id", ""), attributes.get("Type", "").rpartition("/")[2], target
 
 
 def _resolve(path: str, target: str) -> str:

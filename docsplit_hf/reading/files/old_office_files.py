@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from .failures import OLD_FORMAT, Refusal
-from .parts import Budget, Content, Part
+from .parts import Budget, Content
 
 WORD_97 = "application/msword"
 POWERPOINT_97 = "application/vnd.ms-powerpoint"
@@ -36,4 +36,4 @@ def _extract(content: bytes, kind: str, budget: Budget) -> Content:
     )
     [document] = asyncio.run(xberg.extract(given, config)).results
     budget.take_bytes(len(document.content))
-    return Content(parts=[Part("", "", document.content)])
+    return Content.of_text(document.content)

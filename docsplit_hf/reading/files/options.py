@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from ..characters import check_encoding
+
 MEGABYTE = 1_000_000
 TESSERACT = "tesseract"
 RAPIDOCR = "rapidocr"
@@ -67,8 +69,4 @@ class FileOptions:
                 raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}.")
         if self.ocr is not None and self.ocr not in OCR_ENGINES:
             raise ValueError(f"ocr must be one of {OCR_ENGINES} or None, got {self.ocr!r}.")
-        if self.encoding is not None:
-            try:
-                "".encode(self.encoding)
-            except LookupError as error:
-                raise ValueError(f"There is no encoding {self.encoding!r} in Python: give another one.") from error
+        check_encoding(self.encoding)

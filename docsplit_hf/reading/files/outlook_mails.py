@@ -42,8 +42,7 @@ def open_ole(content: bytes):
 
 def read_msg(content: bytes, budget: Budget) -> Content:
     """Read a mail: its body, the mails attached to it, and all other attachments unread."""
-    tree = _Tree(content, budget)
-    return Content(parts=tree.parts, left_out=tree.left_out, inner=tree.inner)
+    return _Tree(content, budget).content
 
 
 class _Tree:
@@ -52,14 +51,12 @@ class _Tree:
     def __init__(self, content: bytes, budget: Budget) -> None:
         self.file = open_ole(content)
         self.budget = budget
-        self.parts: list[Part] = []
-        self.inner: list[Inner] = []
-        self.left_out: list[LeftOut] = []
+        self.content = Content()
         streams = self.file.listdir(streams=True, storages=True)
         waiting: list[tuple[tuple[str, ...], str]] = [((), BODY)]
         for folders, name in waiting:  # which grows
             budget.take_pages(1)
-            self.parts.append(Part(kind=PART, name=name, text=self._text_of_mail(folders, name)))
+            self.content.parts.append(Part(kind=PART, name=name, text=self._text_of_mail(folders, name)))
             depth = len(folders)
             inside = {path[depth] for path in streams if len(path) > depth and tuple(path[:depth]) == folders}
             for attachment in sorted(one for one in inside if one.startswith("__attach")):
@@ -69,15 +66,14 @@ class _Tree:
         """Let a mail in a mail wait, and put a file aside; what is neither is left out."""
         mail = (*place, f"__substg1.0_{DATA}{FOLDER}")
         is_mail = self.file.exists([*mail, "__properties_version1.0"])
-        name = self._string(place, FILE_NAME) or self._string(place, SHORT_FILE_NAME)
-        title = name or (is_mail and self._string(mail, SUBJECT)) or place[-1]
-        name = f"{ATTACHMENT}: {title}"
+        title = self._string(place, FILE_NAME) or self._string(place, SHORT_FILE_NAME)
+        name = f"{ATTACHMENT}: {title or (is_mail and self._string(mail, SUBJECT)) or place[-1]}"
         if self._has(place, DATA + BINARY):
-            self.inner.append(Inner(name=name, read=partial(self._stream, place, DATA + BINARY)))
+            self.content.inner.append(Inner(name=name, read=partial(self._stream, place, DATA + BINARY)))
         elif is_mail:
             waiting.append((mail, name))
         else:
-            self.left_out.append(LeftOut(name=name, reason=NO_CONTENT))
+            self.content.left_out.append(LeftOut(name=name, reason=NO_CONTENT))
 
     def _text_of_mail(self, folders: Sequence[str], name: str) -> str:
         """The headers and the body of a mail."""
@@ -88,10 +84,10 @@ class _Tree:
         versions = {"plain text": self._string(folders, PLAIN_BODY), "HTML": text_of_html(html)}
         best, others = choose_version(list(versions.values()))
         kinds = list(versions)
-        self.left_out += [LeftOut(name=f"{name} as {kinds[number]}", reason=OTHER_VERSION) for number in others]
+        self.content.left_out += [LeftOut(name=f"{name} as {kinds[number]}", reason=OTHER_VERSION) for number in others]
         text = versions[kinds[best]]
         if not text and self._has(folders, RICH_BODY + BINARY):
-            self.left_out.append(LeftOut(name=name, reason=PACKED_RICH_TEXT))
+            self.content.left_out.append(LeftOut(name=name, reason=PACKED_RICH_TEXT))
         return "\n".join([*lines, "", text] if text else lines)
 
     def _string(self, folders: Sequence[str], tag: str) -> str:

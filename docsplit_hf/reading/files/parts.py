@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
 
 from ..characters import on_one_line, replace_lone_surrogates
 from .failures import EMPTY, TOO_LARGE, TOO_MANY_PAGES, UNPACKS_TOO_LARGE, Refusal
@@ -31,14 +32,20 @@ class Inner(NamedTuple):
     read: Callable[[], bytes]
 
 
-class Content(NamedTuple):
+@dataclass
+class Content:
     """All parts of a file, those that are not read, the files in it, and the numbers of ``FileText``."""
 
-    parts: list[Part]
-    left_out: Sequence[LeftOut] = ()
-    inner: Sequence[Inner] = ()
+    parts: list[Part] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    inner: list[Inner] = field(default_factory=list)
     pages_without_text: int = 0
     dropped_lines: int = 0
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Content without places."""
+        return cls([Part("", "", text)])
 
 
 class Budget:

@@ -51,7 +51,7 @@ def read_pdf(content: bytes, budget: Budget) -> Content:
         raise Refusal(SCANNED, f"{len(pictures)} of {len(pages)} pages are pictures", len(pictures))
     if len(missing) == len(pages):
         raise Refusal(DAMAGED, "no page can be read")
-    left_out = (*missing, *pictures, *(LeftOut(name=name, reason=EMBEDDED) for name in attached))
+    left_out = [*missing, *pictures, *(LeftOut(name=name, reason=EMBEDDED) for name in attached)]
     pages, dropped = clean_pages(pages)
     parts = [Part(kind=PAGE, name=str(number), text=page) for number, page in enumerate(pages, start=1)]
     return Content(parts=parts, left_out=left_out, pages_without_text=len(pictures), dropped_lines=dropped)

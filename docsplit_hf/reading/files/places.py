@@ -1,18 +1,22 @@
-"""Places of a text: the page, sheet, slide or part of a file that each span of characters came from."""
+"""The text of a file, and its places: the page, sheet, slide or part that each span of characters came from.
+
+Texts and failures pass between processes, and into the cache, as JSON.
+"""
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from .failures import FailedFile
 
 PAGE = "page"
 SHEET = "sheet"
 SLIDE = "slide"
 PART = "part"
 KINDS = (PAGE, SHEET, SLIDE, PART)
-
-
 EMBEDDED = "embedded in a document"  # a reason for which a file in a file is left out
 
 
@@ -73,3 +77,25 @@ def places_of_span(places: Sequence[Place], start: int, end: int) -> tuple[Place
     first_place = bisect_right(places, start, key=lambda place: place.end)
     place_after = bisect_left(places, last, key=lambda place: place.start)
     return tuple(places[first_place:place_after])
+
+
+def encode_result(digest: str, result: FileText | FailedFile) -> bytes:
+    """Write a result as one line of JSON without the line end."""
+    fields = result._asdict()
+    content = {"digest": digest, **({"failure": fields} if isinstance(result, FailedFile) else fields)}
+    # Names of files may have lone surrogates, which stand for bytes that are no UTF-8; json.loads takes them back.
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def decode_result(line: bytes) -> tuple[str, FileText | FailedFile]:
+    """Read a result; raise ``ValueError`` if it is none."""
+    try:
+        content = json.loads(line)
+        digest = content.pop("digest")
+        if "failure" in content:
+            return digest, FailedFile(**content["failure"])
+        places = tuple(Place(*values) for values in content.pop("places"))
+        left_out = tuple(LeftOut(*values) for values in content.pop("left_out"))
+        return digest, FileText(places=places, left_out=left_out, **content)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"it is not the text of a file: {error!r}") from error

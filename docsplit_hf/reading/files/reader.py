@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import threading
@@ -50,7 +49,7 @@ def read_file(path: str | Path, options: FileOptions | None = None) -> FileText:
     """
     [result] = read_files([path], options, processes=1, show_progress=False)
     if isinstance(result, FailedFile):
-        raise UnreadableFile.of(result)
+        raise UnreadableFile(result.file, result.reason, result.remedy, result.detail)
     return result
 
 
@@ -176,16 +175,11 @@ class _Reading:
     def __init__(self, options: FileOptions, cache_dir: str | Path | None) -> None:
         self.options = options
         self.without_ocr = replace(options, ocr=None, ocr_language=DEFAULT_LANGUAGE)
-        self._cache_dir = cache_dir
         self.local = threading.local()
         self.workers: list[Worker] = []
-
-    @functools.cached_property
-    def caches(self) -> dict[FileOptions, Cache]:
-        """The caches of texts that are read without and with OCR, opened for the first file; none without a folder."""
-        if self._cache_dir is None:
-            return {}
-        return {options: Cache(Path(self._cache_dir), options) for options in {self.without_ocr, self.options}}
+        self.caches: dict[FileOptions, Cache] = {}  # of texts that are read without and with OCR
+        if cache_dir is not None:
+            self.caches = {options: Cache(Path(cache_dir), options) for options in {self.without_ocr, options}}
 
     def read(self, path: Path) -> FileText | FailedFile:
         """Read a file, with OCR only if it has pages without text: all others are read once, with it or without."""

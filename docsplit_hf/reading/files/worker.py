@@ -30,8 +30,7 @@ from .failures import (
 from .formats import read_text
 from .ocr import memory_of_engine
 from .options import FileOptions
-from .places import FileText
-from .records import encode_result
+from .places import FileText, encode_result
 
 
 def read_in_this_process(path: str, options: FileOptions) -> tuple[str, FileText | FailedFile]:
@@ -73,9 +72,7 @@ def check_size(path: str | Path, options: FileOptions) -> None:
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Say that requests can come, and answer them until there are no more."""
-    answers.write(b"ready\n")
-    answers.flush()
+    """Answer requests until there are no more."""
     for line in requests:
         request = json.loads(line)
         options = FileOptions(**request["options"])

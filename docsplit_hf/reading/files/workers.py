@@ -12,8 +12,7 @@ from pathlib import Path
 
 from .failures import CRASHED, TIMED_OUT, FailedFile, failed_file
 from .options import FileOptions
-from .places import FileText
-from .records import decode_result
+from .places import FileText, decode_result
 
 FILES_PER_WORKER = 500  # then a new one is started, as libraries keep some memory of each file
 
@@ -32,9 +31,6 @@ class Worker:
         if self.process is None or self.process.poll() is not None:
             self.close()
             self.process = _start_process()
-            if not self.process.stdout.readline():
-                self.close()
-                return "", failed_file(str(path), CRASHED, "the process that reads files does not start")
         self.files += 1
         request = json.dumps({"path": str(path), "options": asdict(options)}).encode() + b"\n"
         try:
@@ -53,25 +49,23 @@ class Worker:
 
     def end(self) -> None:
         """End the process, from another thread; the thread that reads sees the end of its answer."""
-        process = self.process
-        if process is not None:
+        if (process := self.process) is not None:
             process.kill()
 
     def close(self) -> None:
         """End the process."""
         if self.process is not None:
-            self.process.kill()
-            self.process.stdin.close()
-            self.process.stdout.close()
-            self.process.wait()
+            with self.process as process:
+                process.kill()
             self.process = None
             self.files = 0
 
 
 def _start_process() -> subprocess.Popen:
-    """Start a worker; -P: no module is imported from the folder of its file, or from the current one."""
-    command = [sys.executable, "-P", str(Path(__file__).with_name("start_worker.py"))]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    """Start a worker; -P: no module is imported from the current folder."""
+    command = [sys.executable, "-P", "-m", f"{__package__}.worker"]
+    folders = [str(Path(__file__).parents[3]), *filter(None, sys.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

@@ -7,19 +7,19 @@ taken from pysbd 0.3.4 and its lists; all others are uncertain, and left to pysb
 
 from __future__ import annotations
 
-import enum
 import functools
 import itertools
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 _MARKS = re.compile(r"[.!?]+\s*")
 # Characters with rules that are not covered here: marks of other scripts, pysbd's own placeholders, and line separators
 # other than the line end.
 _NOT_COVERED = re.compile("[。．！？（「\x0b\x0c\x1c-\x1f\x85\u2028\u2029∯♨☝☉☈☇☄ȸȹ☏ƪ♟♝∮♬♭ᓰᓱᓳᓴᓷᓸ✂⌬⎋]")
 _EXCLAMATION_WORD_OR_ASIDE = re.compile(r"![XK]|Yahoo!|Y!J|Yum!|[\"”]\s\(")
-_CLOSING = {"(": ")", '"': '"', "“": "”", "'": "'"}
+# pysbd may treat a quotation or aside that opens a sentence as a sentence of its own. What follows one that is not
+# protected is left to it.
+_OPENING = ("(", '"', "“", "'")
 _QUOTATION_END = re.compile(r"[!?.\-][\"'“”]\s(?=[A-Z])")
 
 # Each pattern starts with a character that is fast to find, and then checks the characters before it.
@@ -29,6 +29,7 @@ _NUMBERED_ITEM = re.compile(r"\s\d{1,2}\)\s")
 _OTHERWISE_AT_START = re.compile(r"['‘.]|\d{1,2}[.)]|P\.M")
 
 _LONGEST_WORD = 12  # characters to read before a mark: longer than any abbreviation
+_WITHIN_WORD = re.compile(r"\w\.\w", re.ASCII)
 _SMALL = re.compile(r"\s[a-z]")
 _REFERENCE = re.compile(r"(?:\d{1,3}\s?)?\d{1,3}\s[A-Z]|\[\d")
 # If one of these follows an abbreviation's period, the period does not end a sentence.
@@ -64,23 +65,6 @@ _SPANS = [
 _APOSTROPHE_BEFORE_SPACE = re.compile(r"'[^\S\r\n]")
 
 
-class _Boundary(enum.Enum):
-    """Whether pysbd splits at a place."""
-
-    CERTAIN = enum.auto()  # it does
-    DEPENDENT = enum.auto()  # it does, but the text after must be passed to it together with the text before
-    UNCERTAIN = enum.auto()  # it may
-
-
-class _Part(NamedTuple):
-    """A part of a line between two certain boundaries."""
-
-    start: int
-    end: int
-    is_certain: bool  # whether it has no uncertain boundary
-    is_dependent: bool  # whether pysbd splits it differently without the part before
-
-
 def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
     """Cut a line of English at the boundaries that pysbd certainly finds, in linear time.
 
@@ -88,43 +72,35 @@ def cut_at_certain_boundaries(line: str) -> list[tuple[str, bool]]:
     """
     if _NOT_COVERED.search(line) or _may_hold_list(line) or _EXCLAMATION_WORD_OR_ASIDE.search(line):
         return [(line, False)]
-    parts: list[_Part] = []
+    pieces: list[tuple[str, bool]] = []
     start = 0
-    is_certain = True
-    is_dependent = False
-    for end, boundary in itertools.chain(_boundaries(line), [(len(line), _Boundary.CERTAIN)]):
-        if boundary is _Boundary.UNCERTAIN:
-            is_certain = False
+    is_sentence = True
+    for end, is_boundary in itertools.chain(_boundaries(line), [(len(line), True)]):
+        if not is_boundary:
+            is_sentence = False
             continue
         # In a second pass, pysbd splits after a mark and a closing quotation mark before a capital.
-        is_certain = is_certain and not _QUOTATION_END.search(line, start, end)
-        while is_dependent and not is_certain:  # pysbd has to read it together with the part before
-            before = parts.pop()
-            start = before.start
-            is_dependent = before.is_dependent
-        parts.append(_Part(start, end, is_certain, is_dependent))
+        pieces.append((line[start:end], is_sentence and not _QUOTATION_END.search(line, start, end)))
         start = end
-        is_certain = True
-        is_dependent = boundary is _Boundary.DEPENDENT
-    return [(line[part.start : part.end], part.is_certain) for part in parts]
+        is_sentence = True
+    return pieces
 
 
-def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
-    """Yield the boundaries within a line, by position.
+def _boundaries(line: str) -> Iterator[tuple[int, bool]]:
+    """Yield the boundaries within a line, by position, each with whether pysbd certainly splits there.
 
-    ``UNCERTAIN``: the text since the last certain boundary may contain any number of boundaries.
+    If it does not, the text since the last certain boundary may contain any number of boundaries.
     """
     if not ("." in line or "?" in line or "!" in line):
         return
     spans = find_protected_spans(line)
     protected = iter([*merge_spans(spans), (len(line), len(line))])
     protected_from, protected_to = next(protected)  # the first protected span that ends after the current mark
-    last_closing: dict[str, int] = {}
     start = len(line) - len(line.lstrip())  # of the current sentence
-    opening_end = _opening_end(line, start, last_closing)
-    # pysbd splits after an opening quotation or aside only in lines that contain ".", "!" or "?".
-    if opening_end > start:
-        yield start, _Boundary.UNCERTAIN
+    if line.startswith(_OPENING, start):
+        yield start, False
+        if start not in spans:
+            return
     for match in _MARKS.finditer(line):
         position, end = match.span()
         while protected_to <= position:
@@ -132,10 +108,8 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
         marks = match[0].rstrip()
         if protected_from <= position:
             if marks[-1] == "." and _REFERENCE.match(line, position + len(marks)):
-                yield end, _Boundary.UNCERTAIN
-                opening_end = len(line)  # pysbd splits there first, so that spans which opened before never close
-            continue
-        if position < opening_end:
+                yield end, False
+                return  # pysbd splits there first, so that spans which opened before never close
             continue
         if marks == ".":
             is_boundary = _full_stop_ends(line, position)
@@ -143,17 +117,14 @@ def _boundaries(line: str) -> Iterator[tuple[int, _Boundary]]:
             is_boundary = _other_marks_end(line, start, position, marks)
         if is_boundary is False or (is_boundary and end == len(line)):
             continue
-        if not is_boundary:
-            yield end, _Boundary.UNCERTAIN
-            opening_end = _opening_end(line, end, last_closing)
-            continue
         # At the start of a line, pysbd treats some texts differently: a number, for example, as the number of a list.
-        is_dependent = not line[end - 1].isspace() or _OTHERWISE_AT_START.match(line, end)
-        yield end, _Boundary.DEPENDENT if is_dependent else _Boundary.CERTAIN
-        start = end
-        opening_end = _opening_end(line, start, last_closing)
-        if opening_end > start:
-            yield opening_end, _Boundary.UNCERTAIN
+        is_certain = is_boundary and line[end - 1].isspace() and not _OTHERWISE_AT_START.match(line, end)
+        yield end, bool(is_certain)
+        start = end if is_boundary else start
+        if line.startswith(_OPENING, end):
+            yield end, False
+            if end not in spans:
+                return
 
 
 def _full_stop_ends(line: str, position: int) -> bool | None:
@@ -164,9 +135,9 @@ def _full_stop_ends(line: str, position: int) -> bool | None:
         return None
     if not after:
         return True
-    if _is_word_character(before) and _is_word_character(after) and line[position - 2 : position - 1] != ".":
+    if _WITHIN_WORD.match(line, position - 1) and line[position - 2 : position - 1] != ".":
         return False
-    word = _word_before(line, position)
+    word = line[max(position - _LONGEST_WORD, 0) : position].rsplit(None, 1)[-1]
     is_number_at_start = position < 3 and line[:position].isdecimal()
     is_initial = word.endswith(".") or word[-2:-1] == "." or (len(word) == 1 and "A" <= word <= "Z")
     if after in "['" or after.isdecimal() or is_number_at_start or is_initial or word.endswith("Co"):
@@ -187,19 +158,6 @@ def _other_marks_end(line: str, start: int, position: int, marks: str) -> bool |
     return None if marks == "!" and line.startswith(",", end) else True
 
 
-def _opening_end(line: str, start: int, last_closing: dict[str, int]) -> int:
-    """End of a quotation or aside at ``start``, which pysbd may treat as its own sentence; ``start`` if there is none.
-
-    ``last_closing`` is a cache: the position of the last closing mark, by opening mark.
-    """
-    opening = line[start : start + 1]
-    if opening not in _CLOSING:
-        return start
-    if opening not in last_closing:  # one search per line: repeated searches without success take quadratic time
-        last_closing[opening] = line.rfind(_CLOSING[opening])
-    return line.find(_CLOSING[opening], start + 1) + 1 if start < last_closing[opening] else start
-
-
 def _may_hold_list(line: str) -> bool:
     """Whether a line may hold a list with numbers, letters or Roman numerals."""
     if line.count(".") > 1 and len(_ITEM_WITH_PERIOD.findall(f" {line}")) > 1:
@@ -207,17 +165,6 @@ def _may_hold_list(line: str) -> bool:
     if line.count(")") < 2:
         return False
     return len(_ITEM_WITH_PARENTHESIS.findall(line)) > 1 or _NUMBERED_ITEM.search(line) is not None
-
-
-def _word_before(line: str, position: int) -> str:
-    """The word before a position, or its last characters."""
-    words = line[max(position - _LONGEST_WORD, 0) : position].rsplit(None, 1)
-    return words[-1] if words else ""
-
-
-def _is_word_character(character: str) -> bool:
-    r"""Whether ``\w`` of an ASCII pattern matches a character."""
-    return character.isascii() and (character.isalnum() or character == "_")
 
 
 @functools.cache

@@ -7,8 +7,8 @@ import math
 import multiprocessing
 import re
 from collections import Counter
-from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 
@@ -39,6 +39,7 @@ FIRST_LOG = 100  # number of documents of a stream after which the counts are lo
 # Temporary columns about the segmentation of a document.
 _OUTCOME = "_docsplit_outcome"
 _REPLACED = "_docsplit_replaced"
+_TEMPORARY = [_OUTCOME, _REPLACED]
 
 
 class SegmentedDocument(TypedDict):
@@ -48,11 +49,7 @@ class SegmentedDocument(TypedDict):
     sentence_lengths: list[int]  # tokens of each sentence
 
 
-class _Tokens(NamedTuple):
-    """The tokens of a document, and the number of tokens of each sentence that has any."""
-
-    ids: list[int]
-    sentence_lengths: list[int]
+_Tokens = tuple[list[int], list[int]]  # the tokens of a document, and how many each sentence has that has any
 
 
 def segment_documents(
@@ -106,26 +103,23 @@ def segment_documents(
     if single_sentence not in SINGLE_SENTENCE_CHOICES:
         raise ValueError(f"single_sentence must be one of {SINGLE_SENTENCE_CHOICES}, got {single_sentence!r}.")
     check_text_column(dataset, text_column)
-    split = get_segmenter(segmenter, language)
-    if isinstance(dataset, datasets.IterableDataset):
-        segment = SegmentAndDrop(
-            tokenizer=tokenizer, text_column=text_column, single_sentence=single_sentence, segmenter=split
-        )
-        return dataset.map(segment, batched=True, batch_size=100, remove_columns=[text_column])
-    segmented = dataset.map(
-        _segment_batch,
-        fn_kwargs={
+    options: dict[str, Any] = {
+        "fn_kwargs": {
             "tokenizer": tokenizer,
             "text_column": text_column,
             "single_sentence": single_sentence,
-            "segmenter": split,
+            "segmenter": get_segmenter(segmenter, language),
         },
-        num_proc=_processes(num_proc, len(dataset), segmenter),
-        desc="Segmenting and tokenizing documents",
-        batched=True,
-        batch_size=100,
-        remove_columns=[text_column],
-    )
+        "batched": True,
+        "batch_size": 100,
+        "remove_columns": [text_column],
+    }
+    if isinstance(dataset, datasets.IterableDataset):
+        marked = dataset.map(_segment_batch, **options)
+        return marked.filter(_KeptAndCounted(), input_columns=_TEMPORARY).remove_columns(_TEMPORARY)
+    processes = _processes(num_proc, len(dataset), segmenter)
+    description = "Segmenting and tokenizing documents"
+    segmented = dataset.map(_segment_batch, num_proc=processes, desc=description, **options)
     outcomes = segmented[_OUTCOME][:]
     counts = Counter(outcomes)
     _log_counts(counts, sum(segmented[_REPLACED]))
@@ -137,7 +131,7 @@ def segment_documents(
                 "or pair each text with itself (single_sentence='dropout_pair')."
             )
         raise ValueError(f"None of the {len(dataset)} documents can be used: {describe_dropped(counts)}. {advice}")
-    return keep_usable(segmented.remove_columns([_OUTCOME, _REPLACED]), outcomes)
+    return keep_usable(segmented.remove_columns(_TEMPORARY), outcomes)
 
 
 def default_processes(documents: int, cores: int) -> int:
@@ -187,8 +181,8 @@ def _segment_batch(
     valid = [replace_lone_surrogates(text) if isinstance(text, str) else "" for text in texts]
     tokenized = _tokenize([segmenter(text) if text.strip() else [] for text in valid], tokenizer)
     outcomes = []
-    for text, tokens in zip(texts, tokenized, strict=True):
-        sentence_count = len(tokens.sentence_lengths)
+    for text, (_, sentence_lengths) in zip(texts, tokenized, strict=True):
+        sentence_count = len(sentence_lengths)
         if not isinstance(text, str):
             outcomes.append(NOT_A_STRING)
         elif sentence_count == 0:
@@ -199,8 +193,8 @@ def _segment_batch(
             outcomes.append(SINGLE_SENTENCE)
     is_replaced = [isinstance(text, str) and text != clean for text, clean in zip(texts, valid, strict=True)]
     return {
-        "input_ids": [tokens.ids for tokens in tokenized],
-        "sentence_lengths": [tokens.sentence_lengths for tokens in tokenized],
+        "input_ids": [ids for ids, _ in tokenized],
+        "sentence_lengths": [sentence_lengths for _, sentence_lengths in tokenized],
         _OUTCOME: outcomes,
         _REPLACED: [int(replaced) for replaced in is_replaced],
     }
@@ -217,14 +211,14 @@ def _tokenize(documents: list[list[str]], tokenizer: PreTrainedTokenizerBase) ->
     tokenized = []
     for ids, offsets, sentences in zip(encoding["input_ids"], encoding["offset_mapping"], documents, strict=True):
         ends = np.array(offsets).reshape(-1, 2)[:, 1]
-        tokenized.append(_Tokens(ids, tokens_per_sentence(sentences, ends)))
+        tokenized.append((ids, tokens_per_sentence(sentences, ends)))
     return tokenized
 
 
 def _tokenize_sentences(sentences: list[str], tokenizer: PreTrainedTokenizerBase) -> _Tokens:
     """Tokenize each sentence by itself, for a tokenizer without offsets."""
     parts = [tokenizer(sentence, **PLAIN)["input_ids"] for sentence in sentences]
-    return _Tokens(list(chain.from_iterable(parts)), [len(ids) for ids in parts if ids])
+    return list(chain.from_iterable(parts)), [len(ids) for ids in parts if ids]
 
 
 def _tokenize_windows(
@@ -239,7 +233,7 @@ def _tokenize_windows(
         ids.append(np.array(encoding["input_ids"], dtype=np.int32))
         ends.append(np.array(encoding["offset_mapping"]).reshape(-1, 2)[:, 1] + start)
         start += len(window)
-    return _Tokens(np.concatenate(ids).tolist(), tokens_per_sentence(sentences, np.concatenate(ends)))
+    return np.concatenate(ids).tolist(), tokens_per_sentence(sentences, np.concatenate(ends))
 
 
 def _log_counts(counts: Counter, replaced: int) -> None:
@@ -253,40 +247,25 @@ def _log_counts(counts: Counter, replaced: int) -> None:
     logger.log(logging.WARNING if dropped or replaced else logging.INFO, message)
 
 
-class SegmentAndDrop:
-    """Segment batches of a stream, drop unusable documents, and log the counts each time their number has doubled.
+class _KeptAndCounted:
+    """Whether a document of a stream is kept; logs the counts each time the number of documents has doubled.
 
     Counts are logged while the stream is read, because its end is unknown. Each data loader worker logs its own.
     """
 
-    def __init__(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        text_column: str,
-        segmenter: Splitter,
-        single_sentence: str,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.text_column = text_column
-        self.segmenter = segmenter
-        self.single_sentence = single_sentence
+    def __init__(self) -> None:
         self.counts: Counter = Counter()
         self.replaced = 0
         self.log_at = FIRST_LOG
 
-    def __reduce__(self) -> tuple[type[SegmentAndDrop], tuple]:
+    def __reduce__(self) -> tuple[type[_KeptAndCounted], tuple]:
         """Pickle without the counts, so that each process counts from zero."""
-        return SegmentAndDrop, (self.tokenizer, self.text_column, self.segmenter, self.single_sentence)
+        return _KeptAndCounted, ()
 
-    def __call__(self, batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        rows = _segment_batch(batch, self.tokenizer, self.text_column, self.segmenter, self.single_sentence)
-        self.counts.update(rows[_OUTCOME])
-        self.replaced += sum(rows.pop(_REPLACED))
+    def __call__(self, outcome: str, replaced: int) -> bool:
+        self.counts[outcome] += 1
+        self.replaced += replaced
         if self.counts.total() >= self.log_at:
             _log_counts(self.counts, self.replaced)
-            self.log_at = 2 * self.counts.total()
-        kept = [outcome == KEPT for outcome in rows.pop(_OUTCOME)]
-        columns = dict(batch)
-        del columns[self.text_column]
-        columns |= rows
-        return {name: list(compress(column, kept)) for name, column in columns.items()}
+            self.log_at *= 2
+        return outcome == KEPT

@@ -7,7 +7,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 
@@ -97,14 +97,13 @@ class PysbdSegmenter:
         """Split a text into sentences that join to it."""
         sentences: list[str] = []
         characters_left = DOCUMENT_CHARACTERS
-        for part, is_sentence in chain.from_iterable(map(self._cut_line, _LINE_AND_INDENT.findall(text))):
+        lines = _LINE_AND_INDENT.findall(text)
+        cut = map(cut_at_certain_boundaries, lines) if self.language == "en" else ([(line, False)] for line in lines)
+        for part, is_sentence in chain.from_iterable(cut):
             if is_sentence:
                 sentences.append(part)
                 continue
-            pieces = [part]
-            if characters_left >= PIECE_COST and len(part) > PIECE_CHARACTERS:
-                pieces = _pieces(part)
-            for piece in pieces:
+            for piece in _pieces(part):
                 split = None
                 cost = max(len(piece), PIECE_COST)
                 if cost <= characters_left and _is_within_limits(piece):
@@ -113,17 +112,6 @@ class PysbdSegmenter:
                         split = _split_with_pysbd(piece, self.language)
                 sentences.extend(split_plain(piece) if split is None else split)
         return _attach_blanks(sentences)
-
-    def _cut_line(self, line: str) -> Iterator[tuple[str, bool]]:
-        """Yield the parts of a line, each with whether it is certainly a single sentence, which needs no pysbd."""
-        if self.language != "en":
-            yield line, _single_sentence_pattern(self.language).fullmatch(line) is not None
-            return
-        for part, is_sentence in cut_at_certain_boundaries(line):
-            if is_sentence or len(part) <= PIECE_CHARACTERS:
-                yield part, is_sentence
-            else:  # pysbd reads it in pieces anyway, and most of them may be certain without the others
-                yield from chain.from_iterable(map(cut_at_certain_boundaries, _pieces(part)))
 
 
 def _segment_with(function: Splitter, text: str) -> list[str]:
@@ -141,18 +129,6 @@ def _segment_with(function: Splitter, text: str) -> list[str]:
     return _attach_blanks(pieces)
 
 
-@functools.cache
-def _single_sentence_pattern(language: str) -> re.Pattern[str]:
-    """The pattern of lines that pysbd certainly does not split, in a language other than English."""
-    from pysbd.languages import LANGUAGE_CODES
-
-    # pysbd splits only at these marks, at list markers such as "a)", and at -" before a capital. Even if the only mark
-    # is the last character, a quotation or bracket at the start can become a sentence.
-    marks = re.escape("".join(LANGUAGE_CODES[language].Punctuations))
-    body = rf"[^{marks})\-]*(?:-(?![\"'“”])[^{marks})\-]*)*"
-    return re.compile(rf"{body}|(?!\s*[\"'“(（「]){body}[{marks}]\s*")
-
-
 def _is_within_limits(piece: str) -> bool:
     """Whether pysbd reads a piece in little time, and without changing its characters."""
     return (
@@ -164,7 +140,9 @@ def _is_within_limits(piece: str) -> bool:
 
 
 def _pieces(line: str) -> list[str]:
-    """Cut a line into pieces of at most ``PIECE_CHARACTERS``, at likely ends of sentences."""
+    """Cut a part of a line into pieces of at most ``PIECE_CHARACTERS``, at likely ends of sentences."""
+    if len(line) <= PIECE_CHARACTERS:
+        return [line]
     cuts = [0]
     end = 0
     likely_end = 0
@@ -200,14 +178,12 @@ def _cut(text: str, places: list[int]) -> list[str]:
 
 def _attach_blanks(pieces: Iterable[str]) -> list[str]:
     """Join blank pieces to the sentence before, or to the first one."""
-    sentences: list[str] = []
-    group: list[str] = []
+    groups: list[list[str]] = [[]]  # adding to a string piece by piece would be quadratic
     has_text = False
     for piece in pieces:
         is_text = bool(piece) and not piece.isspace()
         if has_text and is_text:
-            sentences.append("".join(group))
-            group.clear()
-        group.append(piece)  # adding to a string piece by piece would be quadratic
+            groups.append([])
+        groups[-1].append(piece)
         has_text = has_text or is_text
-    return [sentence for sentence in (*sentences, "".join(group)) if sentence]
+    return [sentence for sentence in map("".join, groups) if sentence]

@@ -27,8 +27,7 @@ from docsplit_hf.fitting.audit.findings import (
     wrong_and_right,
 )
 from docsplit_hf.fitting.ensemble.corpus import unit
-from docsplit_hf.reading.shingles import MAX_SHINGLES, WORDS_PER_SHINGLE, shingles_of
-from docsplit_hf.reading.words import number_words, words_of
+from docsplit_hf.reading.words import MAX_SHINGLES, WORDS_PER_SHINGLE, number_words, shingles_of, words_of
 
 
 def make_vectors(count, copies=0, seed=0):

@@ -5,19 +5,16 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import NamedTuple
 
-from docsplit_hf.reading.files import records
-from docsplit_hf.reading.files.records import decode_result
+from docsplit_hf.reading.files.places import decode_result
 
-START = Path(records.__file__).with_name("start_worker.py")
-SCRIPT = f"""
-import json, resource, runpy, sys, time
-runpy.run_path({str(START)!r})["make_packages"]()
+SCRIPT = """
+import json, resource, sys, time
+sys.argv = ["docsplit"]  # as the command, which does not import transformers at its start
 from docsplit_hf.reading.files.options import FileOptions
 from docsplit_hf.reading.files.reader import read_files
-from docsplit_hf.reading.files.records import encode_result
+from docsplit_hf.reading.files.places import encode_result
 asked = json.loads(sys.stdin.readline())
 options = FileOptions(**asked["options"])
 started = time.monotonic()

@@ -73,12 +73,11 @@ def test_a_second_load_gives_the_same_data_set(folder, load):
     assert first[:] == second[:] and first.cache_files == second.cache_files
 
 
-def test_labels_are_those_of_sub_folders_where_all_files_are_in_some(folder, load):
-    assert "label" not in load(folder, labels=False).column_names
-    assert "label" not in load(folder / "lease").column_names
-    assert "label" not in load([folder / "loan" / "c.txt", folder / "lease" / "a.pdf"]).column_names
-    with pytest.raises(ValueError, match=r"sub-folder for each label, and a\.pdf is in none"):
-        load(folder / "lease", labels=True)
+def test_labels_are_the_first_sub_folders_of_a_folder(folder, load):
+    assert load(folder / "lease")["label"] == [None, "deep"]
+    assert load([folder / "loan" / "c.txt", folder / "lease" / "a.pdf"])["label"] == [None, None]
+    (folder / "top.txt").write_text("In no sub-folder.")
+    assert set(load(folder)["label"]) == {None, "lease", "loan"}
 
 
 def test_a_formula_in_the_name_of_a_file_is_guarded(folder, load, tmp_path):

@@ -1,24 +1,31 @@
-"""Read .csv files by Python's own reader, as pandas does, which a small installation lacks."""
+"""Read .csv files as pandas does, which a small installation lacks, and guard cells that a spreadsheet would run."""
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import TextIO
 
-MORE_FIELDS = "its rows have more fields than its header: quote texts that hold the separator"
+# Header of an empty last column in files with a guarded cell. The reader removes apostrophes only from these files:
+# elsewhere, an apostrophe before "=" belongs to the text. A spreadsheet keeps the column when it saves the file again.
+MARKER = "safe_csv: a ' stands before = + - @"
+
+# Follows OWASP's page on CSV injection. A spreadsheet that separates columns by ";" or tabs, as in most of Europe,
+# ignores the file's commas and quotes: for it, a cell also begins after ";", a tab or a line end, and may begin with a
+# doubled quote.
+_CELL_BEGINS = r"(?:\A|(?<=[;\t\r\n]))"
+_FORMULA = r"(?:[^\S\t\r\n]|\")*[=+\-@＝＋－＠]"
+_TO_GUARD = re.compile(rf"\A(?='*[\t\r\n])|{_CELL_BEGINS}(?='*{_FORMULA})")
+_GUARDED = re.compile(rf"(?:\A(?='+[\t\r\n])|{_CELL_BEGINS}(?='+{_FORMULA}))'")
+_NUMBER = re.compile(r"[+-]?(?:(?:[0-9][0-9.,]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?%?|inf)")
 
 csv.field_size_limit(sys.maxsize)  # by default, fields of more than 131,072 characters are refused
 
 
-def header(file: TextIO, separator: str) -> list[str]:
-    """The names of the columns."""
-    return next(_records(file, separator), (0, []))[1]
-
-
-def records(file: TextIO, separator: str) -> Iterator[dict[str, str]]:
+def csv_records(file: TextIO, separator: str) -> Iterator[dict[str, str]]:
     """Read all rows as texts; a row with fewer fields than the header gets empty ones.
 
     Raises:
@@ -28,7 +35,10 @@ def records(file: TextIO, separator: str) -> Iterator[dict[str, str]]:
     _, names = next(records, (0, []))
     for line, fields in records:
         if len(fields) > len(names):
-            raise ValueError(f"Expected {len(names)} fields in line {line}, saw {len(fields)}: {MORE_FIELDS}")
+            raise ValueError(
+                f"Expected {len(names)} fields in line {line}, saw {len(fields)}: its rows have more fields than its "
+                "header: quote texts that hold the separator"
+            )
         yield dict(zip(names, fields + [""] * (len(names) - len(fields)), strict=True))
 
 
@@ -60,3 +70,13 @@ def _names(fields: list[str]) -> list[str]:
         counts[name] += 1
         names.append(unique)
     return names
+
+
+def harmless_cell(text: str) -> str:
+    """Put an apostrophe before anything that a spreadsheet would run as a formula. Numbers are unchanged."""
+    return text if _NUMBER.fullmatch(text) else _TO_GUARD.sub("'", text)
+
+
+def original_cell(text: str) -> str:
+    """Undo ``harmless_cell``."""
+    return _GUARDED.sub("", text)

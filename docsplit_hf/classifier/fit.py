@@ -42,7 +42,6 @@ logger = logging.getLogger(__name__)
 
 COLLAPSED_COSINE = 0.9999  # of any two texts; raw BERT has 0.9, and its embeddings are still useful
 MAX_COMPARED_TEXTS = 200  # examples, and documents
-GAIN_IF_LABELS_LACK = 1.0  # of log likelihood without documents, where propagation shows as well that they mislead
 BETTER_ENCODER = "BAAI/bge-small-en-v1.5"  # by published results with few labels: docs/encoders.md
 
 
@@ -133,7 +132,7 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
         return fitted
     is_misled = report.versions_mislead and bool(are_texts(problem.snapshot).any())
     may_lack = may_lack_labels(problem, report)
-    needed = GAIN_IF_LABELS_LACK if may_lack else MIN_LOG_LIKELIHOOD_GAIN
+    needed = 0.0 if may_lack else MIN_LOG_LIKELIHOOD_GAIN
     # Without documents, the log likelihood cannot be above 0.
     if not is_misled and fitted.log_likelihood >= -needed:
         return fitted
@@ -152,7 +151,7 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     gain = weighing.log_likelihood() - fitted.log_likelihood
     is_better = gain >= -MIN_LOG_LIKELIHOOD_GAIN if is_misled else gain > MIN_LOG_LIKELIHOOD_GAIN
     lacking: dict[str, float] = {}
-    if may_lack and not is_better and gain > GAIN_IF_LABELS_LACK:
+    if may_lack and not is_better and gain > 0:
         lacking = lacking_labels(problem, fitted, without, weighing.ensemble)
     return measure(replace(without, lacking=lacking), prepared, weighing) if is_better or lacking else fitted
 

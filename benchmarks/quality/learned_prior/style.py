@@ -1,15 +1,15 @@
-"""Learn the prior weight of the expert on style from cells of ``collect.py``, and compare it with a constant.
+"""Learn the prior weight of the expert on style from cells of ``collect.py``, and compare it with none.
 
     OMP_NUM_THREADS=1 python -m benchmarks.quality.learned_prior.style --cells output/cells --kinds SETS/sets.jsonl
 
 The logarithm of the weight is linear in what is known before any answer (``Style.prior``). The coefficients are printed
 for LEARNED_PRIOR in style_expert.py; they minimize the log loss of the test texts, each data set and label count with
 the same weight, and topics with as much as all others. Records are of data sets that were left out of learning,
-together with related ones: the ensemble without the expert, with the learned weight, and with it where documents are
-never left out; and the parts. "beyond" counts the cells whose difference from the best part is below -1 point with its
-whole 95 % interval, by a paired bootstrap. Folders that end in "whole" hold cells whose pool has all versions of its
-texts (``collect.py --first``); of two cells of a data set, "all" counts this one. With one example of each label the
-expert has no weight, so nothing is learned from these cells.
+together with related ones: the ensemble without the expert and with the learned weight, and the parts. "beyond" counts
+the cells whose difference from the best part is below -1 point with its whole 95 % interval, by a paired bootstrap.
+Folders that end in "whole" hold cells whose pool has all versions of its texts (``collect.py --first``); of two cells of
+a data set, "all" counts this one. With one example of each label the expert has no weight, so nothing is learned from
+these cells.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from scipy.special import log_softmax
 
 from benchmarks.quality.learned_prior.parts import MARGIN, highest_difference
 from benchmarks.quality.learned_prior.train import FOLDS, LABELS, RESULTS, TEST_TEXTS, Arm, family, metrics, read_cells
-from docsplit_hf.classifier.fit import GAIN_IF_LABELS_LACK
 from docsplit_hf.fitting.ensemble.log_linear_pool import (
     EXAMPLES_TO_JUDGE,
     LEAST_GAIN_OVER_CHANCE,
@@ -47,7 +46,7 @@ from docsplit_hf.training.markdown import table
 CONSTANT = 0.13  # times 1 - 1 / examples of each label: the weight before it was learned
 RIDGE = 1e-3  # penalty of the squares of the coefficients of standardized features
 PARTS = ("probe", "words", "style")
-SYSTEMS = ("without", "learned", "always with documents", *PARTS)
+SYSTEMS = ("without", "learned", *PARTS)
 WHOLE = ", whole"  # of the kind, where all versions of a text are in the pool
 
 
@@ -98,7 +97,7 @@ def with_style(arm: Arm, weight: float) -> Arm:
     return arm._replace(prior=raw / raw.sum())
 
 
-def answers(cell: Cell, weights: list[float], always_with_documents: bool) -> np.ndarray:
+def answers(cell: Cell, weights: list[float]) -> np.ndarray:
     """Probabilities of the test texts with a prior weight of style in each arm."""
     found = []
     likelihoods = []
@@ -113,8 +112,8 @@ def answers(cell: Cell, weights: list[float], always_with_documents: bool) -> np
     if versions_mislead(first.version_fraction, first.agreeing):
         leaves_out = gain >= -MIN_LOG_LIKELIHOOD_GAIN
     else:
-        leaves_out = gain > MIN_LOG_LIKELIHOOD_GAIN or (first.documents_lack_a_label and gain > GAIN_IF_LABELS_LACK)
-    return found[-1 if leaves_out and not always_with_documents else 0]
+        leaves_out = gain > MIN_LOG_LIKELIHOOD_GAIN or (first.documents_lack_a_label and gain > 0)
+    return found[-1 if leaves_out else 0]
 
 
 def chosen_weights(arm: Arm) -> np.ndarray:
@@ -227,10 +226,9 @@ def measure(cells: list[Cell], learned: list[dict[str, float]]) -> list[dict[str
                 prior_weight(features_of(one), examples_per_label(one), learned[cell.fold]) for one in cell.arms
             ],
         }
-        weights["always with documents"] = weights["learned"]
         found = {"probe": arm.probe, "words": arm.words, "style": np.exp(log_softmax(of_style, axis=1))}
         for system, own in weights.items():
-            found[system] = answers(cell, own, system == "always with documents")
+            found[system] = answers(cell, own)
         measured = {system: metrics(found[system], arm.test_targets) for system in SYSTEMS}
         best = max(PARTS, key=lambda part: measured[part]["macro_f1"])
         for system in SYSTEMS:

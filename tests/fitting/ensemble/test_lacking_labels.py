@@ -24,10 +24,10 @@ def store_of(examples, documents):
 
 
 def test_documents_that_lack_a_label_are_left_out_and_the_log_says_so(untrained, caplog):
-    store = store_of(6, [0] * 390 + [1] * 10)
+    store = store_of(6, [0] * 195 + [1] * 5)
     report = fit(untrained.embedder, store, experts=EXPERT_NAMES)
-    assert (report.documents, report.left_out, report.lacking) == (0, 400, {"mineral": 0.025})
-    sentence = "400 documents were left out: by the examples alone they have only 2% 'mineral'"
+    assert (report.documents, report.left_out, report.lacking) == (0, 200, {"mineral": 0.025})
+    sentence = "200 documents were left out: by the examples alone they have only 2% 'mineral'"
     assert sentence in str(report) and sentence in caplog.text and "Add documents of the kind" in caplog.text
     assert FitReport.of(store.fitted.settings) == report
     examples = KNNDatastore.from_snapshot(replace(store.snapshot, documents=None, fitted=None))
@@ -36,18 +36,12 @@ def test_documents_that_lack_a_label_are_left_out_and_the_log_says_so(untrained,
 
 
 @pytest.mark.parametrize(
-    ("examples", "documents"), [(6, [0, 1] * 50), (6, [0] * (LEAST_DOCUMENTS - 1)), (EXAMPLES_TO_JUDGE, [0] * 100)]
+    ("examples", "documents"),
+    [(6, [0, 1] * 50), (6, [0] * (LEAST_DOCUMENTS - 1)), (EXAMPLES_TO_JUDGE, [0] * 100), (2, [0] * 195 + [1] * 5)],
 )
-def test_documents_stay_if_they_have_each_label_or_are_few_or_many_examples_judge(untrained, examples, documents):
-    assert_documents_stay(untrained, examples, documents)
-
-
-@pytest.mark.parametrize("examples", [2, 6])
-def test_documents_that_lack_a_label_stay_if_no_held_out_example_shows_harm(untrained, examples):
-    assert_documents_stay(untrained, examples, [0] * 195 + [1] * 5)
-
-
-def assert_documents_stay(untrained, examples, documents):
+def test_documents_stay_if_they_have_each_label_or_are_few_or_examples_judge_or_none_can(
+    untrained, examples, documents
+):
     store = store_of(examples, documents)
     report = fit(untrained.embedder, store, experts=EXPERT_NAMES)
     assert (report.documents, report.lacking) == (len(documents), {})

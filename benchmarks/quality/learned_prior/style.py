@@ -7,9 +7,9 @@ for LEARNED_PRIOR in style_expert.py; they minimize the log loss of the test tex
 the same weight, and topics with as much as all others. Records are of data sets that were left out of learning,
 together with related ones: the ensemble without the expert and with the learned weight, and the parts. "beyond" counts
 the cells whose difference from the best part is below -1 point with its whole 95 % interval, by a paired bootstrap.
-Folders that end in "whole" hold cells whose pool has all versions of its texts (``collect.py --first``); of two cells of
-a data set, "all" counts this one. With one example of each label the expert has no weight, so nothing is learned from
-these cells.
+Folders that end in "whole" hold cells whose pool has all versions of its texts (``collect.py --first``); of two cells
+of a data set, "all" counts this one. With one example of each label the expert has no weight, so nothing is learned
+from these cells.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
 
     Where most texts are versions of one another, and not known to share a label, the groups of documents follow texts,
     not labels: held-out examples must be answered clearly better with documents. Elsewhere they must be answered
-    clearly better without them; if they are few and documents lack a label, no worse. Label descriptions alone need
+    clearly better without them; if they are few and documents lack a label, better. Label descriptions alone need
     documents.
     """
     fitted = fit_experts(problem, show_progress)
@@ -131,8 +131,9 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
         return fitted
     is_misled = report.versions_mislead and bool(are_texts(problem.snapshot).any())
     may_lack = may_lack_labels(problem, report)
+    needed = 0.0 if may_lack else MIN_LOG_LIKELIHOOD_GAIN
     # Without documents, the log likelihood cannot be above 0.
-    if not is_misled and not may_lack and fitted.log_likelihood >= -MIN_LOG_LIKELIHOOD_GAIN:
+    if not is_misled and fitted.log_likelihood >= -needed:
         return fitted
     has_teacher = "teacher" in fitted.ensemble.experts
     snapshot = problem.snapshot
@@ -149,7 +150,7 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     gain = weighing.log_likelihood() - fitted.log_likelihood
     is_better = gain >= -MIN_LOG_LIKELIHOOD_GAIN if is_misled else gain > MIN_LOG_LIKELIHOOD_GAIN
     lacking: dict[str, float] = {}
-    if may_lack and not is_better and gain >= 0:
+    if may_lack and not is_better and gain > 0:
         lacking = lacking_labels(problem, fitted, without, weighing.ensemble)
     return measure(replace(without, lacking=lacking), prepared, weighing) if is_better or lacking else fitted
 

@@ -13,7 +13,8 @@ C labels, N test texts, S sampled documents (of examples, if there are no docume
 - ``test_targets`` int64 (N,): labels of the test texts, indexes into ``names``
 - ``probe``, ``words`` float32 (N, C): probabilities of the benchmarks' probe and TF-IDF regression, with C by
   cross-validation; ``probe_c``, ``words_c``: the chosen inverse regularization
-- ``ours`` (N, C), ``chosen``: probabilities of the pipeline, and the arm that it chose
+- ``ours`` (N, C), ``chosen``: probabilities of the pipeline, and the arm that it chose; ``lacking``: whether it left
+  documents out because they lack a label
 
 Arrays of two arms, with the prefix ``documents.`` (missing with no documents) or ``alone.``:
 
@@ -37,7 +38,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import process_time
@@ -49,7 +50,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.inputs import default_model
 from benchmarks.quality.few_labels import embedder as embedding
-from benchmarks.quality.few_labels import systems
+from benchmarks.quality.few_labels import protocol, systems
 from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest
 from benchmarks.quality.few_labels.systems import C_GRID, probe, tfidf
@@ -65,6 +66,7 @@ from docsplit_hf.fitting.ensemble.weighing import SAMPLED_DOCUMENTS
 from docsplit_hf.reading.inputs import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import Pipeline
 
     from docsplit_hf.arrays.snapshot import Snapshot
@@ -141,6 +143,7 @@ def main() -> None:
     add("--pool_size", type=int, default=2500, help="Texts to load. Default: %(default)s.")
     add("--documents", type=int, default=POOL_SIZE, help="Texts of the pool that are used. Default: %(default)s.")
     add("--test_texts", type=int, default=TEST_SIZE, help="Test texts that are used. Default: %(default)s.")
+    add("--first", action="store_true", help="Take the first texts, which keeps versions of a text together.")
     add("--embeddings", default="output/embeddings", help="Where they are kept. Default: %(default)s.")
     add("--output", type=Path, default=Path("output/cells"), help="Folder for the cells. Default: %(default)s.")
     options = parser.parse_args()
@@ -154,22 +157,27 @@ def main() -> None:
         if not missing:
             continue
         try:
-            loaded = load_few_labels(folder, options.pool_size)
+            with mock.patch.object(protocol, "_sample", first_rows) if options.first else nullcontext():
+                loaded = load_few_labels(folder, options.pool_size)
         except ValueError as error:
             print(name, error, flush=True)
             continue
-        with mock.patch.object(embedding, "SAMPLE", 1):  # its speed is not used
-            embedder = Embedder(options.encoder, loaded, options.embeddings, precision="int8")
-        pipe = embedder.pipeline()
         task = shorten(loaded, options.documents, options.test_texts)
+        with mock.patch.object(embedding, "SAMPLE", 1):  # its speed is not used
+            embedder = Embedder(options.encoder, task, options.embeddings, precision="int8")
         for labels, number in missing:
             start = process_time()
-            cell = collect(task, labels, number, embedder, pipe)
+            cell = collect(task, labels, number, embedder, embedder.emptied_pipeline())
             path = path_of(options.output, name, labels, number)
             part = path.with_suffix(".part.npz")
             np.savez_compressed(part, **cell)
             part.rename(path)
             print(name, labels, number, f"{process_time() - start:.1f} s", flush=True)
+
+
+def first_rows(split: Dataset, size: int) -> Dataset:
+    """The first rows of a split, in place of random ones."""
+    return split.select(range(min(size, len(split))))
 
 
 def path_of(folder: Path, name: str, labels: str, number: int) -> Path:
@@ -195,15 +203,14 @@ def shorten(task: FewLabels, pool_size: int, test_size: int) -> FewLabels:
 
 
 def collect(task: FewLabels, labels: str, number: int, embedder: Embedder, pipe: Pipeline) -> Cell:
-    """All arrays of a cell; ``pipe`` is emptied."""
+    """All arrays of a cell; ``pipe`` has no examples."""
     rows = draw(task.pool_labels, ALL if labels == "all" else int(labels), number)
     unlabeled = rest(len(task.pool), rows)
-    pipe.datastore = None
     with embedder.remembered(), recorded() as fits:
         pipe.add_examples([task.pool[row] for row in rows], [task.names[i] for i in task.pool_labels[rows]])
         if len(unlabeled):
             pipe.add_documents([task.pool[row] for row in unlabeled])
-        pipe.fit(show_progress=False)
+        report = pipe.fit(show_progress=False)
         chosen = pipe.datastore.snapshot.fitted.settings["left_out"] > 0 or not len(unlabeled)
         if len(unlabeled) and len(fits.fitted) == 1:
             names = embedder.embed_anew(readable_names(sorted(set(task.names))))
@@ -227,6 +234,7 @@ def collect(task: FewLabels, labels: str, number: int, embedder: Embedder, pipe:
         "probe_c": np.array(by_probe.settings["C"]),
         "words_c": np.array(by_words.settings["C"]),
         "chosen": np.array("alone" if chosen else "documents"),
+        "lacking": np.array(bool(report.lacking)),
     }
     arms = ["documents", "alone"] if len(unlabeled) else ["alone"]
     for i, arm in enumerate(arms):

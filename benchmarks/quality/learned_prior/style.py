@@ -1,14 +1,15 @@
-"""Learn the prior weight of the expert on style from cells of ``collect.py``, and compare it with a constant.
+"""Learn the prior weight of the expert on style from cells of ``collect.py``, and compare it with none.
 
     OMP_NUM_THREADS=1 python -m benchmarks.quality.learned_prior.style --cells output/cells --kinds SETS/sets.jsonl
 
 The logarithm of the weight is linear in what is known before any answer (``Style.prior``). The coefficients are printed
 for LEARNED_PRIOR in style_expert.py; they minimize the log loss of the test texts, each data set and label count with
 the same weight, and topics with as much as all others. Records are of data sets that were left out of learning,
-together with related ones: the ensemble without the expert, with the learned weight, and with it where documents are
-never left out; and the parts. "beyond" counts the cells whose difference from the best part is below -1 point with its
-whole 95 % interval, by a paired bootstrap. Folders that end in "whole" hold cells whose pool has all versions of its
-texts. With one example of each label the expert has no weight, so there are no such cells.
+together with related ones: the ensemble without the expert and with the learned weight, and the parts. "beyond" counts
+the cells whose difference from the best part is below -1 point with its whole 95 % interval, by a paired bootstrap.
+Folders that end in "whole" hold cells whose pool has all versions of its texts (``collect.py --first``); of two cells
+of a data set, "all" counts this one. With one example of each label the expert has no weight, so nothing is learned
+from these cells.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from benchmarks.quality.learned_prior.parts import MARGIN, highest_difference
-from benchmarks.quality.learned_prior.train import FOLDS, RESULTS, TEST_TEXTS, Arm, family, metrics, read_cells
+from benchmarks.quality.learned_prior.train import FOLDS, LABELS, RESULTS, TEST_TEXTS, Arm, family, metrics, read_cells
 from docsplit_hf.fitting.ensemble.log_linear_pool import (
     EXAMPLES_TO_JUDGE,
     LEAST_GAIN_OVER_CHANCE,
@@ -39,13 +40,14 @@ from docsplit_hf.fitting.ensemble.prior_sharpness import learned_sharpness, prio
 from docsplit_hf.fitting.ensemble.registry import EXPERTS
 from docsplit_hf.fitting.ensemble.report import versions_mislead
 from docsplit_hf.fitting.ensemble.style_expert import LEARNED_PRIOR, prior_weight
+from docsplit_hf.fitting.ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN
 from docsplit_hf.training.markdown import table
 
 CONSTANT = 0.13  # times 1 - 1 / examples of each label: the weight before it was learned
 RIDGE = 1e-3  # penalty of the squares of the coefficients of standardized features
 PARTS = ("probe", "words", "style")
-SYSTEMS = ("without", "learned", "always with documents", *PARTS)
-MIN_LOG_LIKELIHOOD_GAIN = 3.0  # as in docsplit_hf/classifier/fit.py
+SYSTEMS = ("without", "learned", *PARTS)
+WHOLE = ", whole"  # of the kind, where all versions of a text are in the pool
 
 
 class Cell(NamedTuple):
@@ -77,16 +79,14 @@ class Row(NamedTuple):
 
 
 def read(folders: list[Path], kinds: dict[str, str]) -> list[Cell]:
-    """Read the cells with more than one example of each label."""
+    """Read the cells."""
     typical = learned_sharpness().typical_spreads
     cells = defaultdict(list)
     for folder in folders:
-        suffix = ", whole" if folder.name.endswith("whole") else ""
+        suffix = WHOLE if folder.name.endswith("whole") else ""
         for arm in read_cells(folder):
-            if arm.labels != "1":
-                cells[arm.name, kinds[arm.name] + suffix, arm.labels, arm.draw].append(
-                    arm._replace(typical_spreads=typical)
-                )
+            key = (arm.name, kinds[arm.name] + suffix, arm.labels, arm.draw)
+            cells[key].append(arm._replace(typical_spreads=typical))
     return [Cell(*key, arms) for key, arms in cells.items()]
 
 
@@ -97,7 +97,7 @@ def with_style(arm: Arm, weight: float) -> Arm:
     return arm._replace(prior=raw / raw.sum())
 
 
-def answers(cell: Cell, weights: list[float], always_with_documents: bool) -> np.ndarray:
+def answers(cell: Cell, weights: list[float]) -> np.ndarray:
     """Probabilities of the test texts with a prior weight of style in each arm."""
     found = []
     likelihoods = []
@@ -112,8 +112,8 @@ def answers(cell: Cell, weights: list[float], always_with_documents: bool) -> np
     if versions_mislead(first.version_fraction, first.agreeing):
         leaves_out = gain >= -MIN_LOG_LIKELIHOOD_GAIN
     else:
-        leaves_out = gain > MIN_LOG_LIKELIHOOD_GAIN
-    return found[-1 if leaves_out and not always_with_documents else 0]
+        leaves_out = gain > MIN_LOG_LIKELIHOOD_GAIN or (first.documents_lack_a_label and gain > 0)
+    return found[-1 if leaves_out else 0]
 
 
 def chosen_weights(arm: Arm) -> np.ndarray:
@@ -155,7 +155,7 @@ def examples_per_label(arm: Arm) -> float:
 def rows_of(cells: list[Cell]) -> list[Row]:
     """Rows for learning."""
     counts: dict[tuple[str, str, str, bool], int] = defaultdict(int)
-    arms = [(cell, arm) for cell in cells for arm in cell.arms]
+    arms = [(cell, arm) for cell in cells if cell.per_label != "1" for arm in cell.arms]
     for cell, arm in arms:
         counts[cell.task, cell.kind, cell.per_label, arm.has_documents] += 1
     weights = np.array([1 / counts[c.task, c.kind, c.per_label, arm.has_documents] for c, arm in arms])
@@ -226,10 +226,9 @@ def measure(cells: list[Cell], learned: list[dict[str, float]]) -> list[dict[str
                 prior_weight(features_of(one), examples_per_label(one), learned[cell.fold]) for one in cell.arms
             ],
         }
-        weights["always with documents"] = weights["learned"]
         found = {"probe": arm.probe, "words": arm.words, "style": np.exp(log_softmax(of_style, axis=1))}
         for system, own in weights.items():
-            found[system] = answers(cell, own, system == "always with documents")
+            found[system] = answers(cell, own)
         measured = {system: metrics(found[system], arm.test_targets) for system in SYSTEMS}
         best = max(PARTS, key=lambda part: measured[part]["macro_f1"])
         for system in SYSTEMS:
@@ -251,10 +250,13 @@ def summary(records: list[dict[str, object]]) -> list[tuple[str, ...]]:
         key = (record["kind"], record["per_label"], record["task"], record["draw"])
         by_cell[key][str(record["system"])] = record
     groups = defaultdict(list)
-    for (kind, per_label, *_), found in by_cell.items():
+    in_whole = {task for kind, _, task, _ in by_cell if kind.endswith(WHOLE)}
+    for (kind, per_label, task, _), found in by_cell.items():
         groups[kind, per_label].append(found)
+        if kind.endswith(WHOLE) or task not in in_whole:
+            groups["all", per_label].append(found)
     lines = []
-    for (kind, per_label), cells in sorted(groups.items()):
+    for (kind, per_label), cells in sorted(groups.items(), key=lambda item: (item[0][0], LABELS.index(item[0][1]))):
         for system in SYSTEMS:
             gaps_of_two = []
             gaps = []

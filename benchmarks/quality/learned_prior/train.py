@@ -55,6 +55,8 @@ FAMILIES = (
     "tweet_",
     "edited_",
     "detoxified",
+    "amazon_",
+    "reddit_",
 )
 SYSTEMS = ("fitted", "learned", "probe", "words")
 PARTS = ("probe", "words", "without_documents")
@@ -101,6 +103,7 @@ class Arm(NamedTuple):
     version_fraction: float  # of all texts
     agreeing: int  # groups of versions with one label
     is_chosen: bool  # by the gate for documents
+    documents_lack_a_label: bool  # for which the fit left them out
     probe: np.ndarray  # (N, C): probabilities
     words: np.ndarray  # (N, C)
     typical_spreads: dict[str, float]  # by expert
@@ -170,6 +173,7 @@ def _arm(cell: dict[str, np.ndarray], arm: str) -> Arm:
         version_fraction=float(own["version_fraction"]),
         agreeing=int(own["agreeing"]),
         is_chosen=str(cell["chosen"]) == arm,
+        documents_lack_a_label=bool(cell["lacking"]),
         probe=cell["probe"],
         words=cell["words"],
         typical_spreads={},

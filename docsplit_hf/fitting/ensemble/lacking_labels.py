@@ -16,7 +16,7 @@ from .scoring import PreparedExperts, score_texts
 
 LEAST_DOCUMENTS = 50  # in fewer, it is chance how many a label gets
 SAMPLED_DOCUMENTS = 1_000  # at most; enough to tell a few percent of the documents from a third
-LEAST_EXCESS = 0.15  # fraction of the documents that a label gets by propagation beyond the answers with it
+LEAST_EXCESS = 0.2  # fraction of the documents that a label gets by propagation beyond the answers with it
 
 
 def may_lack_labels(problem: Problem, report: FitReport) -> bool:

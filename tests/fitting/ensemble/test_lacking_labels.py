@@ -36,9 +36,12 @@ def test_documents_that_lack_a_label_are_left_out_and_the_log_says_so(untrained,
 
 
 @pytest.mark.parametrize(
-    ("examples", "documents"), [(6, [0, 1] * 50), (6, [0] * (LEAST_DOCUMENTS - 1)), (EXAMPLES_TO_JUDGE, [0] * 100)]
+    ("examples", "documents"),
+    [(6, [0, 1] * 50), (6, [0] * (LEAST_DOCUMENTS - 1)), (EXAMPLES_TO_JUDGE, [0] * 100), (2, [0] * 195 + [1] * 5)],
 )
-def test_documents_stay_if_they_have_each_label_or_are_few_or_many_examples_judge(untrained, examples, documents):
+def test_documents_stay_if_they_have_each_label_or_are_few_or_examples_judge_or_none_can(
+    untrained, examples, documents
+):
     store = store_of(examples, documents)
     report = fit(untrained.embedder, store, experts=EXPERT_NAMES)
     assert (report.documents, report.lacking) == (len(documents), {})

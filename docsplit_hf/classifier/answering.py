@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..arrays.duplicates import rows_of_texts
 from ..arrays.passages import Predictions
@@ -90,6 +89,8 @@ class Answering:
 
     def answers(self, stream: Iterator[Any], total: int | None, first_size: int | None = None) -> Iterator[Any]:
         """Answer a stream of ``total`` texts and files, at first ``first_size`` together; None: as many as possible."""
+        from tqdm.auto import tqdm
+
         store = self.open_store()
         view = store.view()
         shown = self.checked_parts(view)

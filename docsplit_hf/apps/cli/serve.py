@@ -7,6 +7,8 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from ...cores import use_threads
@@ -129,7 +131,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _serve(args: argparse.Namespace) -> None:
     """Open the classifiers, and serve them."""
     from ..server.access import EDIT_TOKEN_VARIABLE, TOKEN_VARIABLE, Access, Tokens, check_exposure
-    from ..server.run import serve_folders
     from ..server.served_folders import open_classifiers
     from ..server.settings import ServerLimits, ServerSettings
     from ..server.states import Encoders
@@ -141,6 +142,8 @@ def _serve(args: argparse.Namespace) -> None:
         check_installation("Editing classifiers")
     exported = args.precision is None and not editors  # an exported model answers, and cannot be edited
     encoders = Encoders(args.precision, exported, args.trust)
+    # FastAPI takes as long to import as an exported model to load, which leaves the interpreter to another thread.
+    Thread(target=import_module, args=("docsplit_hf.apps.server.run",)).start()
     classifiers = open_classifiers(args.folders, encoders)
     if args.threads is not None:
         use_threads(args.threads)
@@ -155,6 +158,8 @@ def _serve(args: argparse.Namespace) -> None:
     )
     for classifier in classifiers.values():
         _check_answers(classifier, settings)
+    from ..server.run import serve_folders
+
     hosts = tuple(args.allowed_hosts)
     serve_folders(classifiers, settings, Access(readers, editors), args.host, args.port, hosts, args.log_texts)
 

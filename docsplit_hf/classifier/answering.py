@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..arrays.duplicates import rows_of_texts
 from ..arrays.passages import Predictions
@@ -83,6 +82,8 @@ class Answering:
 
     def answers(self, stream: Iterator[Any], total: int | None, first_size: int | None = None) -> Iterator[Any]:
         """Answer a stream of ``total`` texts and files, at first ``first_size`` together; None: as many as possible."""
+        from tqdm.auto import tqdm
+
         snapshot = self.take_snapshot()
         shown = self.checked_parts(snapshot)
         show_progress = self.options.get("show_progress", False)

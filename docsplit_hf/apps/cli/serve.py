@@ -7,6 +7,8 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from ...cores import use_threads
@@ -125,10 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _serve(args: argparse.Namespace) -> None:
     """Open the classifiers, and serve them."""
-    import uvicorn
-
     from ..server.access import EDIT_TOKEN_VARIABLE, TOKEN_VARIABLE, Access, Tokens, check_exposure
-    from ..server.app import Server, make_app
     from ..server.served_folders import open_classifiers
     from ..server.settings import ServerLimits, ServerSettings
     from ..server.states import Encoders
@@ -140,6 +139,8 @@ def _serve(args: argparse.Namespace) -> None:
         check_installation("Editing classifiers")
     exported = args.precision is None and not editors  # an exported model answers, and cannot be edited
     encoders = Encoders(args.precision, exported, args.trust)
+    # FastAPI takes as long to import as an exported model to load, which leaves the interpreter to another thread.
+    Thread(target=import_module, args=("docsplit_hf.apps.server.app",)).start()
     classifiers = open_classifiers(args.folders, encoders)
     if args.threads is not None:
         use_threads(args.threads)
@@ -153,6 +154,10 @@ def _serve(args: argparse.Namespace) -> None:
     )
     for classifier in classifiers.values():
         _check_answers(classifier, settings)
+    import uvicorn
+
+    from ..server.app import Server, make_app
+
     if not args.log_texts:
         for name in LOGGERS_OF_TEXTS:
             logging.getLogger(name).setLevel(logging.ERROR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
 from prometheus_client import generate_latest
 from starlette.responses import JSONResponse, Response
 
@@ -13,15 +13,18 @@ from ..errors import UNAVAILABLE, Refused
 from ..served_folders import ServedFolder
 from ..server import Server
 
+# Routes take requests and return responses: for a value of another type, FastAPI imports the first pydantic, too.
+NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
+
 
 def add_state_routes(app: FastAPI, server: Server) -> None:
     """Add the addresses of models, health, readiness and metrics."""
     for_readers = [Depends(server.access.check_reader)]
 
     @app.get("/health", tags=["state"])
-    async def health() -> dict[str, str]:
+    async def health() -> Response:
         """Whether the process lives."""
-        return {"status": "ok"}
+        return JSONResponse({"status": "ok"})
 
     @app.get("/ready", tags=["state"])
     async def ready() -> Response:
@@ -37,15 +40,15 @@ def add_state_routes(app: FastAPI, server: Server) -> None:
         return Response(generate_latest(server.metrics.registry), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/v1/models", tags=["state"], dependencies=for_readers)
-    async def models() -> dict[str, Any]:
+    async def models() -> Response:
         """The classifiers, as OpenAI (data) and TypeSafe (models) list them."""
         described = [_described(classifier) for classifier in server.classifiers.values()]
-        return {"object": "list", "data": described, "models": described}
+        return JSONResponse({"object": "list", "data": described, "models": described})
 
-    @app.get("/v1/models/{name}", tags=["state"], dependencies=for_readers)
-    async def one_model(name: str) -> dict[str, Any]:
+    @app.get("/v1/models/{name}", tags=["state"], dependencies=for_readers, openapi_extra={"parameters": [NAME]})
+    async def one_model(request: Request) -> Response:
         """One classifier."""
-        return _described(server.classifier(name))
+        return JSONResponse(_described(server.classifier(request.path_params["name"])))
 
 
 def _described(classifier: ServedFolder) -> dict[str, Any]:

@@ -110,13 +110,13 @@ def measure(
     tree = scored.guarantees.tree
     by_level = right_by_level(scored.probabilities, scored.labels, tree)
     best_sums = []
-    for level in tree.upper_levels:
+    for level in tree:
         best = node_probabilities(scored.probabilities, level).argmax(1)
         best_sums.append(int((best == level.node_of_label[scored.labels.argmax(1)]).sum()))
     found = {
         "examples": len(rows),
         "texts": len(right),
-        "nodes": [*(len(level.names) for level in tree.upper_levels), len(task.names)],
+        "nodes": [*(len(level.names) for level in tree), len(task.names)],
         "right": by_level.sum(0).tolist(),
         "right_by_sums": [*best_sums, int(by_level[:, -1].sum())],
         "rules": {str(error): answers_by_rule(scored, error) for error in ERRORS},
@@ -172,14 +172,14 @@ def answers_by_rule(scored: Scored, error: float) -> dict[str, dict[str, list[in
     labels_alone = guarantees._replace(tree=FLAT).answered_levels(scored.probabilities, scored.novelty, error)
     levels = {
         "by level": guarantees.answered_levels(scored.probabilities, scored.novelty, error),
-        "labels alone": np.where(labels_alone == 0, tree.level_count - 1, labels_alone),
+        "labels alone": np.where(labels_alone == 0, len(tree), labels_alone),
         "each level in nine of ten draws": each_level_alone(scored, error),
         "one threshold": one_threshold(scored, error),
     }
     counts = {}
     for rule, found in levels.items():
-        answers = [int((found == level).sum()) for level in range(tree.level_count)]
-        wrong = [int((~by_level[found == level, level]).sum()) for level in range(tree.level_count)]
+        answers = [int((found == level).sum()) for level in range(len(tree) + 1)]
+        wrong = [int((~by_level[found == level, level]).sum()) for level in range(len(tree) + 1)]
         counts[rule] = {"answers": answers, "wrong": wrong}
     return counts
 
@@ -225,13 +225,13 @@ def one_threshold(scored: Scored, error: float) -> np.ndarray:
     threshold = np.inf
     for count in np.unique(np.linspace(first, total, TESTED_GROUPS).astype(int)):
         tried = confidence[count - 1, 0]
-        levels = answered_levels(confidence[:count], np.full(tree.level_count, tried))
+        levels = answered_levels(confidence[:count], np.full(len(tree) + 1, tried))
         groups = Groups.of(right[np.arange(count), levels], importance[:, :count])
         if tail_probability(groups.wrong[:, -1], groups.sizes[:, -1], error).mean() > 1 - GUARANTEE_CONFIDENCE:
             break
         threshold = tried
     found = _confidence(guarantees, scored.probabilities, scored.novelty)
-    return answered_levels(found, np.full(tree.level_count, threshold))
+    return answered_levels(found, np.full(len(tree) + 1, threshold))
 
 
 if __name__ == "__main__":

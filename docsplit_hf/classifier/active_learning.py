@@ -121,8 +121,8 @@ def margin_uncertainty(probabilities: np.ndarray, multi_label: bool) -> np.ndarr
     """
     if multi_label:
         return 1 - np.abs(2 * probabilities - 1).min(1)
-    ranked = np.sort(probabilities, axis=1)
-    return 1 - (ranked[:, -1] - ranked[:, -2])
+    second, first = np.sort(probabilities, axis=1)[:, -2:].T
+    return 1 - (first - second)
 
 
 def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, ready: PreparedExperts) -> Suggestion:
@@ -197,21 +197,20 @@ def _choose_of_clusters(
 ) -> list[Choice]:
     """Choose documents that are open, bool ``(N,)``; ``clusters`` ``(N + n,)`` are those of documents and examples."""
     is_open = is_open.copy()
-    cluster_of_document = clusters[: len(vectors)]
+    own_clusters = clusters[: len(vectors)]
     total = clusters.max() + 1
     labeled = np.bincount(clusters[len(vectors) :], minlength=total)
-    priority = np.bincount(cluster_of_document, uncertainty, minlength=total) / (1 + labeled) ** 2
+    priority = np.bincount(own_clusters, uncertainty, minlength=total) / (1 + labeled) ** 2
     taken = np.zeros(total, int)
     choices = []
     for _ in range(count):
-        taken[np.bincount(cluster_of_document[is_open], minlength=total) == 0] = count  # no document is left
+        taken[np.bincount(own_clusters[is_open], minlength=total) == 0] = count  # no document is left
         cluster = int(np.where(taken == taken.min(), priority, -1).argmax())
-        members = np.flatnonzero((cluster_of_document == cluster) & is_open)
+        members = np.flatnonzero((own_clusters == cluster) & is_open)
         weights = uncertainty[members] + 1e-9
         center = weights @ vectors[members] / weights.sum()
         row = int(members[np.square(vectors[members] - center).sum(1).argmin()])
-        choice = Choice(row=row, cluster=np.flatnonzero(cluster_of_document == cluster), examples=int(labeled[cluster]))
-        choices.append(choice)
+        choices.append(Choice(row, cluster=np.flatnonzero(own_clusters == cluster), examples=int(labeled[cluster])))
         is_open[row] = False
         taken[cluster] += 1
     return choices

@@ -6,26 +6,22 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays.duplicates import rows_of_texts
 from ..arrays.passages import Predictions
+from ..arrays.snapshot import Snapshot
 from ..fitting.ensemble.content import have_no_content, warn_of_no_content
 from ..fitting.ensemble.predicting import predict_with_experts
+from ..fitting.ensemble.scoring import PreparedExperts
 from ..fitting.interpolation import predict_with_neighbors
-from ..fitting.prediction import RequestedParts, make_answer, text_inputs, with_unreadable
+from ..fitting.prediction import CallOptions, Prediction, TextInputs, with_unreadable
+from ..reading.files.failures import FailedFile
 from ..reading.inputs import InputRow, joined_texts, read_inputs, rows_of
+from ..reading.origins import Origin
 from .call_options import check_label_sets, check_method, check_rejection
-
-if TYPE_CHECKING:
-    from ..arrays.snapshot import Snapshot
-    from ..fitting.ensemble.scoring import PreparedExperts
-    from ..fitting.prediction import Prediction
-    from ..reading.files.failures import FailedFile
-    from ..reading.origins import Origin
-    from .call_options import CallOptions
 
 WINDOW_TEXTS = 1024  # the most texts that are read together
 PROGRESS_WINDOW_TEXTS = 256  # the most with a progress bar, so that it moves
@@ -40,24 +36,6 @@ class NeighborVote(NamedTuple):
     k: int = 64
     temperature: float = 10.0
     weight: float = 0.5
-
-
-class PredictedTexts(NamedTuple):
-    """Predictions of N texts, and the options that their answers are made with."""
-
-    prediction: Prediction
-    shown: RequestedParts
-    options: CallOptions
-
-    def answer(self, row: int) -> Any:
-        """Make the answer to one text: a dictionary, or a list of them with ``top_k``."""
-        return make_answer(
-            self.prediction,
-            row,
-            top_k=self.options.get("top_k"),
-            shown=self.shown,
-            best_only="top_k" not in self.options,
-        )
 
 
 @dataclass(frozen=True)
@@ -84,8 +62,6 @@ class Answering:
         """Answer a stream of ``total`` texts and files, at first ``first_size`` together; None: as many as possible."""
         from tqdm.auto import tqdm
 
-        snapshot = self.take_snapshot()
-        shown = self.checked_parts(snapshot)
         show_progress = self.options.get("show_progress", False)
         most = PROGRESS_WINDOW_TEXTS if show_progress else WINDOW_TEXTS
         size = WINDOW_TEXTS if first_size is None else min(first_size, WINDOW_TEXTS)
@@ -97,15 +73,16 @@ class Answering:
             tqdm(total=total, desc="Classifying", unit="text", disable=not is_shown) as progress,
         ):
             while window := _next_inputs(inputs, min(size, most)):
-                if done:  # the datastore may have changed since the last window
-                    snapshot = self.take_snapshot()
-                answers = self._answers_to(rows_of(window), snapshot, shown, done)
+                snapshot = self.take_snapshot()  # the datastore may have changed since the last window
+                if not done:
+                    self._check(snapshot)
+                answers = self._answers_to(rows_of(window), snapshot, done)
                 yield from with_unreadable(window, answers, best_only="top_k" not in self.options)
                 progress.update(len(window))
                 done += len(window)
                 size = min(2 * size, WINDOW_TEXTS)
 
-    def _answers_to(self, rows: list[InputRow], snapshot: Snapshot, shown: RequestedParts, done: int) -> list[Any]:
+    def _answers_to(self, rows: list[InputRow], snapshot: Snapshot, done: int) -> list[Any]:
         """Answer the texts of a window; ``done``: the number of inputs before it."""
         if not rows:
             return []
@@ -119,11 +96,17 @@ class Answering:
         if snapshot.fitted is not None and "reject" not in self.options:
             warn_of_no_content(have_no_content(snapshot, joined), joined, done)
         origins = [row.origin for row in rows]
-        predicted = self.predict(snapshot, embedded, joined, origins, shown)
-        return [predicted.answer(row) for row in range(len(rows))]
+        prediction = self._predict(snapshot, joined, embedded, origins)
+        return [prediction.answer(row) for row in range(len(rows))]
 
-    def checked_parts(self, snapshot: Snapshot) -> RequestedParts:
-        """Check options that depend on what was fitted, and return the parts of an answer that they request."""
+    def predict_embedded(self, embedded: Predictions, texts: list[str]) -> Prediction:
+        """Predict texts that were embedded before."""
+        snapshot = self.take_snapshot()
+        self._check(snapshot)
+        return self._predict(snapshot, texts, embedded, origins=None)
+
+    def _check(self, snapshot: Snapshot) -> None:
+        """Check options that depend on what was fitted."""
         options = self.options
         experts = self.prepare_experts(snapshot)
         check_method(options, experts)
@@ -131,39 +114,28 @@ class Answering:
             check_rejection(options, experts)
         if "labels_at" in options:
             check_label_sets(options, experts, snapshot.label_names)
-        return RequestedParts(
-            neighbors=options.get("return_neighbors", 0),
-            documents=options.get("return_documents", 0),
-            explanation=options.get("explain", False),
-            novelty=options.get("return_novelty", False),
-            read=options.get("return_read", False),
-        )
 
-    def predict(
-        self,
-        snapshot: Snapshot,
-        embedded: Predictions,
-        texts: list[str],
-        origins: list[Origin | None] | None,
-        shown: RequestedParts,
-    ) -> PredictedTexts:
+    def _predict(
+        self, snapshot: Snapshot, texts: list[str], embedded: Predictions, origins: list[Origin | None] | None
+    ) -> Prediction:
         """Predict with the fitted experts; otherwise, or with ``method="knn"``, with head and neighbors."""
         options = self.options
-        limits = options.get("reject")
-        labels_at = options.get("labels_at")
         experts = None if options.get("method") == "knn" else self.prepare_experts(snapshot)
-        inputs = text_inputs(texts, embedded, snapshot, shown, origins)
+        documents = None
+        if wanted := options.get("return_documents"):
+            if not snapshot.document_count:
+                raise ValueError(f"return_documents={wanted}: there are no documents without labels.")
+            documents = snapshot.documents.search(embedded.retrieval_embeddings, wanted, embedded.passages)
+        inputs = TextInputs(texts=texts, embedded=embedded, documents=documents, origins=origins)
         if experts is not None:
-            prediction = predict_with_experts(experts, inputs, shown, limits, labels_at)
-            return PredictedTexts(prediction, shown, options)
-        if shown.explanation or shown.novelty or limits is not None or labels_at is not None:
+            return predict_with_experts(experts, inputs, options)
+        if any(options.get(name) for name in ("explain", "return_novelty", "reject", "labels_at")):
             raise ValueError(
                 "Only fitted experts can explain, measure novelty, reject, and choose sets of labels: call fit(), and "
                 "leave out method='knn'. A trained classifier is fitted on held-out texts: fit(texts, labels)."
             )
         k = options.get("k", self.vote.k)
-        prediction = predict_with_neighbors(inputs, snapshot, k, self.vote.temperature, self.vote.weight, shown)
-        return PredictedTexts(prediction, shown, options)
+        return predict_with_neighbors(inputs, snapshot, options, k, self.vote.temperature, self.vote.weight)
 
     def _embed_or_reuse(
         self, snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]

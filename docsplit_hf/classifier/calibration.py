@@ -120,10 +120,8 @@ def calibrate(
     best = _best_of_each_weight(likelihoods)
     knn = {}
     for k_place, temperature_place in set(best):
-        k = ks[k_place]
-        temperature = temperatures[temperature_place]
-        found = knn_probabilities(distances[:, :k], neighbor_labels[:, :k], num_labels, temperature)
-        knn[k_place, temperature_place] = found
+        near = (distances[:, : ks[k_place]], neighbor_labels[:, : ks[k_place]])
+        knn[k_place, temperature_place] = knn_probabilities(*near, num_labels, temperatures[temperature_place])
     mixed = [interpolate(knn[choice], classifier, weight) for choice, weight in zip(best, weights, strict=True)]
     likelihood = np.array([likelihoods[*choice, number] for number, choice in enumerate(best)])
     allowed = _accurate_enough(mixed, labels)
@@ -131,23 +129,21 @@ def calibrate(
     chosen = min(tied, key=lambda number: (best[number][0], weights[number]))
     k = ks[best[chosen][0]]
     temperature = float(temperatures[best[chosen][1]])
-    effective = effective_neighbors(neighbor_weights(distances[:, :k], temperature))
     return Calibration(
         k=k,
         temperature=temperature,
         weight=float(weights[chosen]),
         log_likelihood=float(likelihood[chosen]),
-        effective_neighbors=float(effective.mean()),
+        effective_neighbors=float(effective_neighbors(neighbor_weights(distances[:, :k], temperature)).mean()),
         examples=len(labels),
     )
 
 
 def _best_of_each_weight(likelihoods: np.ndarray) -> list[tuple[int, int]]:
     """Places of the likeliest k and T of each weight, by likelihoods ``(ks, temperatures, weights)``; ties: small k."""
-    best = []
-    for of_weight in likelihoods.transpose(2, 0, 1):
-        first = np.flatnonzero(of_weight >= of_weight.max() - LIKELIHOOD_TIE)[0]
-        best.append(divmod(int(first), likelihoods.shape[1]))
+    is_best = likelihoods >= likelihoods.max((0, 1)) - LIKELIHOOD_TIE
+    firsts = is_best.reshape(-1, likelihoods.shape[2]).argmax(0)
+    best = [divmod(int(first), likelihoods.shape[1]) for first in firsts]
     if len(best) > 1:
         best[0] = best[1]  # the likelihood of weight 0 depends on neither k nor T
     return best
@@ -155,10 +151,8 @@ def _best_of_each_weight(likelihoods: np.ndarray) -> list[tuple[int, int]]:
 
 def _accurate_enough(mixed: list[np.ndarray], labels: np.ndarray) -> np.ndarray:
     """Whether each weight is a candidate by the accuracy of its mixed probabilities, as ``calibrate`` defines it."""
-    if labels.ndim == 1:
-        right = np.array([probabilities.argmax(1) == labels for probabilities in mixed], float)
-    else:
-        right = np.array([((probabilities >= 0.5) == labels).sum(1) for probabilities in mixed], float)
+    is_single = labels.ndim == 1
+    right = np.array([p.argmax(1) == labels if is_single else ((p >= 0.5) == labels).sum(1) for p in mixed], float)
     accuracy = right.mean(1)
     shortfall = right[accuracy.argmax()] - right
     is_near_best = shortfall.mean(1) <= shortfall.std(1) / np.sqrt(len(labels))  # within a standard error
@@ -198,8 +192,7 @@ def _log_likelihoods(
     for start in range(0, len(labels), ROWS_PER_BLOCK):
         rows = slice(start, start + ROWS_PER_BLOCK)
         agree = (neighbor_labels[rows] == labels[rows][:, None]).astype(np.float64)  # (R, K, L)
-        by_temperature = [neighbor_weights(distances[rows], temperature) for temperature in temperatures]
-        nearness = np.stack(by_temperature, axis=1)  # (R, T, K)
+        nearness = np.stack([neighbor_weights(distances[rows], one) for one in temperatures], axis=1)  # (R, T, K)
         agreeing = 0.0  # sum of the weights of neighbors with the right label, (R, T, L)
         mass = 0.0  # sum of all weights, (R, T, 1)
         before = 0

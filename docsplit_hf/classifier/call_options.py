@@ -1,45 +1,21 @@
-"""Options of a pipeline call: types, and checks of single options and of their combinations."""
+"""Options of a pipeline call: checks of single options and of their combinations."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 import numpy as np
 
 from ..fitting.ensemble.guarantees import Guarantees
 from ..fitting.ensemble.scoring import PreparedExperts
 from ..fitting.label_sets import NO_LIMIT, check_level
+from ..fitting.prediction import CallOptions, ReadingOptions
 from ..fitting.rejection import HIGHEST_NOVELTY, RejectionLimits, min_held_out_texts, rejection_limits
 
 logger = logging.getLogger(__name__)
-
-
-class ReadingOptions(TypedDict, total=False):
-    """Options for reading texts."""
-
-    max_length: int
-    max_passages: int
-    batch_size: int | None
-    bf16: bool | Literal["auto"]
-
-
-class CallOptions(ReadingOptions, total=False):
-    """Options of a call, as ``KNNClassifierPipeline.__call__`` describes them."""
-
-    top_k: int | None
-    method: Literal["experts", "knn"]
-    k: int
-    return_neighbors: int
-    return_documents: int
-    explain: bool
-    return_novelty: bool
-    return_read: bool
-    show_progress: bool
-    reject: RejectionLimits
-    labels_at: float
 
 
 READING_OPTIONS = tuple(ReadingOptions.__annotations__)
@@ -105,13 +81,6 @@ def checked_options(**options: Any) -> CallOptions:
     return {name: value for name, value in given.items() if name not in IGNORED_OPTIONS}
 
 
-def check_reading_options(options: ReadingOptions) -> None:
-    """Raise TypeError for options other than ``ReadingOptions``."""
-    unknown = options.keys() - {*READING_OPTIONS}
-    if unknown:
-        raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING_OPTIONS)}.")
-
-
 def check_method(options: CallOptions, experts: PreparedExperts | None) -> None:
     """Raise ValueError for options of another method than the one that answers."""
     method = options.get("method")
@@ -154,7 +123,7 @@ def check_rejection(options: CallOptions, experts: PreparedExperts | None) -> No
 
 def _check_each_label(guarantees: Guarantees, labels: Sequence[str], limits: RejectionLimits) -> None:
     """Raise ValueError for a tree of labels, and warn about labels that no text gets."""
-    if guarantees.multi_label or not guarantees.tree.is_flat:
+    if guarantees.multi_label or guarantees.tree:
         raise ValueError("each_label is for one label per text, and for labels that are no tree: leave it out.")
     thresholds = guarantees.label_thresholds(limits.error, limits.novelty)
     without = [name for name, threshold in zip(labels, thresholds, strict=True) if np.isinf(threshold)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -42,7 +41,6 @@ DEFAULT_EXPERTS = tuple(
 MAX_CACHED_TEXTS = 100_000  # in the cache of embeddings: 150 MB with 384 dimensions
 
 _cached_embeddings: dict[bytes, np.ndarray] = {}  # by a hash of encoder, settings and text; oldest first
-_cache_lock = threading.Lock()
 
 
 class DocSplitClassifier(ClassifierMixin, BaseEstimator):
@@ -119,15 +117,13 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         pipe.model.config.long_documents = self.long_documents
         pipe.model.config.max_length = self.max_length or pipe.model.config.max_length
         pipe.datastore = new_datastore(pipe.embedder, targets.names, targets.multi_label)
-        given = list(zip(texts, pairs, strict=True))
-        if self.unlabeled is not None and len(self.unlabeled):
-            unlabeled, unlabeled_pairs = _texts_of(self.unlabeled)
-            given = [*zip(unlabeled, unlabeled_pairs, strict=True), *given]
+        has_unlabeled = self.unlabeled is not None and len(self.unlabeled)
+        unlabeled, unlabeled_pairs = _texts_of(self.unlabeled) if has_unlabeled else ([], [])
         # All texts are documents first, embedded together; add_examples turns the labeled ones into examples.
-        unique_inputs = list(dict.fromkeys((text, pair) for text, pair in given if text.strip()))
-        if unique_inputs:
-            all_texts = [text for text, _ in unique_inputs]
-            all_pairs = [pair for _, pair in unique_inputs]
+        given = zip([*unlabeled, *texts], [*unlabeled_pairs, *pairs], strict=True)
+        documents = list(dict.fromkeys((text, pair) for text, pair in given if text.strip()))
+        if documents:
+            all_texts, all_pairs = map(list, zip(*documents, strict=True))
             embeddings = embed_once(pipe.embedder, fingerprint, all_texts, all_pairs)
             pipe.datastore.add_documents(embeddings, all_texts, all_pairs)
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
@@ -177,9 +173,9 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         datastore = self.pipeline_.datastore
         fitted = prepare_experts(datastore.snapshot).fitted
         thresholds = fitted.label_thresholds(datastore.label_names)
-        if thresholds is None:
-            return self.classes_[probabilities.argmax(1)]
-        return (probabilities >= thresholds).astype(int)
+        return (
+            self.classes_[probabilities.argmax(1)] if thresholds is None else (probabilities >= thresholds).astype(int)
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -210,10 +206,9 @@ def _targets_of(y: Any) -> _Targets:
     check_classification_targets(y)
     kind = type_of_target(y)
     if kind == "multilabel-indicator":
-        has_label = np.asarray(y) > 0
-        names = [str(column) for column in range(has_label.shape[1])]
-        labels = [[names[column] for column in np.flatnonzero(row)] for row in has_label]
-        return _Targets(classes=np.arange(len(names)), names=names, labels=labels, multi_label=True)
+        classes = np.arange(np.shape(y)[1])
+        labels = [[str(column) for column in np.flatnonzero(row)] for row in np.asarray(y) > 0]
+        return _Targets(classes=classes, names=list(map(str, classes)), labels=labels, multi_label=True)
     if kind == "multiclass-multioutput":
         raise ValueError("y has several columns of classes: fit one classifier for each, or pass a matrix of 0 and 1.")
     classes, numbers = np.unique(column_or_1d(y, warn=True), return_inverse=True)
@@ -223,8 +218,7 @@ def _targets_of(y: Any) -> _Targets:
     if None in names:
         blank = classes[names.index(None)]
         raise ValueError(f"y has the label {blank!r}, which is not a name: leave out its texts, or name it.")
-    labels = [names[number] for number in numbers]
-    return _Targets(classes=classes, names=names, labels=labels, multi_label=False)
+    return _Targets(classes=classes, names=names, labels=[names[number] for number in numbers], multi_label=False)
 
 
 def _texts_of(X: Any) -> tuple[list[str], list[str | None]]:  # noqa: N803
@@ -242,8 +236,7 @@ def encoder_pipeline(name: str | Path | None) -> tuple[KNNClassifierPipeline, st
     path = find_checkpoint(name)
     path = str(Path(path).resolve()) if Path(path).exists() else path
     states = ((str(file), file.stat()) for file in sorted(Path(path).rglob("*")))
-    pipe, fingerprint = _load(path, tuple((file, state.st_size, state.st_mtime_ns) for file, state in states))
-    return copy.deepcopy(pipe), fingerprint
+    return copy.deepcopy(_load(path, tuple((file, state.st_size, state.st_mtime_ns) for file, state in states)))
 
 
 @lru_cache(maxsize=1)
@@ -263,20 +256,16 @@ def embed_once(
     setting = f"{fingerprint} {embedder.max_length} {(config.long_documents, config.passage_length)}"
     given = list(zip(texts, pairs, strict=True))
     cache_keys = [short_digest(json.dumps([setting, *pair]).encode(), size=16) for pair in given]
-    with _cache_lock:
-        found = {key: _cached_embeddings[key] for key in cache_keys if key in _cached_embeddings}
-    new = {key: pair for key, pair in zip(cache_keys, given, strict=True) if key not in found}
+    found = {key: _cached_embeddings.get(key) for key in cache_keys}
+    new = {key: pair for key, pair in zip(cache_keys, given, strict=True) if found[key] is None}
     if new:
         # Sorted, so that batches and rounding do not depend on the order of the texts.
         new = dict(sorted(new.items(), key=lambda item: (item[1][0], item[1][1] or "")))
-        new_texts = [text for text, _ in new.values()]
-        new_pairs = [pair for _, pair in new.values()]
-        embeddings = embedder.embed(new_texts, new_pairs).retrieval_embeddings
+        embeddings = embedder.embed(*map(list, zip(*new.values(), strict=True))).retrieval_embeddings
         # Copied: a view would keep the whole batch in memory.
         computed = {key: row.copy() for key, row in zip(new, embeddings, strict=True)}
         found |= computed
-        with _cache_lock:
-            _cached_embeddings.update(computed)
-            for key in list(_cached_embeddings)[: max(len(_cached_embeddings) - MAX_CACHED_TEXTS, 0)]:
-                del _cached_embeddings[key]
+        _cached_embeddings.update(computed)
+        for key in list(_cached_embeddings)[: max(len(_cached_embeddings) - MAX_CACHED_TEXTS, 0)]:
+            _cached_embeddings.pop(key, None)  # another thread may be faster
     return np.array([found[key] for key in cache_keys], np.float32).reshape(len(texts), config.retrieval_size)

@@ -7,16 +7,18 @@ import json
 import logging
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..arrays.passages import Predictions
 from ..arrays.probe import check_probe
+from ..arrays.snapshot import Snapshot
 from ..content_hash import sha256_of_file, sha256_of_json
 from ..encoding.exported.description import FOLDER as EXPORTED
 from ..encoding.exported.description import GRAPH, ExportedModel
 from ..encoding.exported.embedder import ExportedEmbedder
 from ..extras import is_full_installation
 from ..fitting.ensemble.scoring import prepare_experts
-from ..fitting.prediction import raise_if_unreadable
+from ..fitting.prediction import Prediction, raise_if_unreadable
 from ..reading.inputs import as_list
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CONFIG
@@ -26,14 +28,7 @@ from ..storage.forgetting import TEXTS
 from ..storage.manifest import MANIFEST
 from ..storage.texts_as_json import load_with_texts, source_of_texts
 from .answering import Answering, NeighborVote
-from .call_options import READING_OPTIONS, checked_options
-
-if TYPE_CHECKING:
-    from ..arrays.passages import Predictions
-    from ..arrays.snapshot import Snapshot
-    from ..fitting.ensemble.scoring import PreparedExperts
-    from .answering import PredictedTexts
-    from .call_options import CallOptions
+from .call_options import READING_OPTIONS, CallOptions, checked_options
 
 logger = logging.getLogger(__name__)
 
@@ -109,12 +104,9 @@ class Classifier:
         is_list_of_best = (is_text or is_file) and "top_k" in checked
         return answers[0] if is_list_of_best else answers
 
-    def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> PredictedTexts:
+    def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> Prediction:
         """Predict texts that were embedded before, as ``KNNClassifierPipeline.predict_embedded`` does."""
-        answering = self._answering(options)
-        snapshot = self.datastore.snapshot
-        shown = answering.checked_parts(snapshot)
-        return answering.predict(snapshot, embedded, texts, origins=None, shown=shown)
+        return self._answering(options).predict_embedded(embedded, texts)
 
     def default_options(self) -> CallOptions:
         """The options of a call without options that change answers."""
@@ -129,14 +121,11 @@ class Classifier:
         reading = {name: options[name] for name in READING_OPTIONS if name in options}
         return Answering(
             take_snapshot=lambda: self.datastore.snapshot,
-            prepare_experts=self._experts_of,
+            prepare_experts=lambda _: self._experts,
             embed=self.embedder.with_options(**reading).embed,
             vote=self._vote,
             options=options,
         )
-
-    def _experts_of(self, _: Snapshot) -> PreparedExperts | None:
-        return self._experts
 
 
 class FixedStore:

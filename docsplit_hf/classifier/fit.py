@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +12,6 @@ import numpy as np
 from ..arrays.duplicates import rows_of_texts
 from ..arrays.row_table import encode_known_labels
 from ..arrays.snapshot import Snapshot
-from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
 from ..fitting.ensemble.fit import SUGGESTED_SETTING, Fit
@@ -28,6 +26,7 @@ from ..fitting.ensemble.report import FitReport
 from ..fitting.ensemble.scoring import PreparedExperts
 from ..fitting.ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
 from ..fitting.ensemble.teacher_expert import SETTING as TEACHER_SETTING
+from ..fitting.ensemble.teacher_expert import TeacherSetting
 from ..fitting.ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
 from ..fitting.label_tree import SETTING as HIERARCHY_SETTING
 from ..fitting.label_tree import Hierarchy, remembered_hierarchy
@@ -42,7 +41,6 @@ logger = logging.getLogger(__name__)
 
 COLLAPSED_COSINE = 0.9999  # of any two texts; raw BERT has 0.9, and its embeddings are still useful
 MAX_COMPARED_TEXTS = 200  # examples, and documents
-BETTER_ENCODER = "BAAI/bge-small-en-v1.5"  # by published results with few labels: docs/encoders.md
 
 
 def fit(
@@ -92,27 +90,22 @@ def fit(
     problem = replace(problem, teacher=answers)
     fitted = _fit_without_misleading_documents(problem, show_progress)
     state = fitted.to_state()
+    settings = dict(state.settings)
+    arrays = dict(state.arrays)
     if answers is not None:
-        state = replace(
-            state,
-            settings=state.settings | {TEACHER_SETTING: answers.to_setting()},
-            arrays=state.arrays | {TEACHER_ANSWERS: answers.probabilities},
-        )
+        settings[TEACHER_SETTING] = TeacherSetting(documents=answers.documents, agreement=answers.agreement)
+        arrays[TEACHER_ANSWERS] = answers.probabilities
     if known_hierarchy is not None:
-        saved_hierarchy = dict(known_hierarchy) if isinstance(known_hierarchy, Mapping) else known_hierarchy
-        state = replace(state, settings=state.settings | {HIERARCHY_SETTING: saved_hierarchy})
+        is_mapping = isinstance(known_hierarchy, Mapping)
+        settings[HIERARCHY_SETTING] = dict(known_hierarchy) if is_mapping else known_hierarchy
     with FITTED_STATE_LOCK:
-        datastore.fitted = replace(
-            state, settings=state.settings | {SUGGESTED_SETTING: suggested_before(datastore.fitted)}
-        )
+        settings[SUGGESTED_SETTING] = suggested_before(datastore.fitted)
+        datastore.fitted = replace(state, settings=settings, arrays=arrays)
     report = fitted.report
     if report.foreign:
         logger.info(report.describe_out_of_scope())
     if report.lacking:
         logger.warning(report.describe_left_out())
-    encoder_config = getattr(embedder.model.config, "encoder_config", None)  # none behind an endpoint
-    if not has_head and getattr(encoder_config, "name_or_path", "") == DEFAULT_CHECKPOINT:
-        _name_better_encoder()
     return report
 
 
@@ -155,21 +148,17 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     return measure(replace(without, lacking=lacking), prepared, weighing) if is_better or lacking else fitted
 
 
-@cache  # once per process, not in each fit
-def _name_better_encoder() -> None:
-    logger.info(
-        "%s comes with docsplit_hf and needs no download. By published results with few labels, %s is better: "
-        "pipeline('docsplit-knn', model=%r) downloads it. docs/encoders.md compares encoders.",
-        DEFAULT_CHECKPOINT,
-        BETTER_ENCODER,
-        BETTER_ENCODER,
-    )
-
-
 def _warn_of_one_vector(embedder: TextEmbedder, snapshot: Snapshot) -> None:
-    """Warn if different texts have nearly equal embeddings."""
-    cosine = least_cosine(snapshot)
-    if cosine is not None and cosine > COLLAPSED_COSINE:
+    """Warn if different texts, of at most 200 examples and 200 documents, have nearly equal embeddings."""
+    vectors = []
+    for rows in (snapshot, snapshot.documents):
+        if rows is not None:
+            texts = rows.rows["text"].slice(0, MAX_COMPARED_TEXTS).to_pylist()
+            places = [row for row, text in enumerate(texts) if text is None or texts.index(text) == row]
+            vectors.append(np.asarray(rows.keys[np.array(places, np.int64)], np.float64))
+    joined = unit(np.concatenate(vectors))
+    cosine = (joined @ joined.T).min(initial=1.0)
+    if len(joined) > 1 and cosine > COLLAPSED_COSINE:
         logger.warning(
             "The encoder %s gives nearly one vector for all texts: the least cosine of a sample is %.6f. Answers "
             "depend on words alone. The encoder may be untrained or damaged, or made for another pooling. Try the one "
@@ -177,19 +166,6 @@ def _warn_of_one_vector(embedder: TextEmbedder, snapshot: Snapshot) -> None:
             embedder.model.config.name_or_path or type(embedder.model).__name__,
             cosine,
         )
-
-
-def least_cosine(snapshot: Snapshot) -> float | None:
-    """Least cosine of two of at most 200 examples and 200 documents with different texts; None if there are no two."""
-    vectors = []
-    for rows in (snapshot, snapshot.documents):
-        if rows is None:
-            continue
-        texts = rows.rows["text"].slice(0, MAX_COMPARED_TEXTS).to_pylist()
-        places = [row for row, text in enumerate(texts) if text is None or texts.index(text) == row]
-        vectors.append(np.asarray(rows.keys[np.array(places, np.int64)], np.float64))
-    joined = unit(np.concatenate(vectors))
-    return float((joined @ joined.T).min()) if len(joined) > 1 else None
 
 
 def _warn_of_versions(held_out: list[str], examples: list[str]) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
-from ..fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, FitReport
+from ..fitting.ensemble.report import LARGEST_CLASS, LATER_FIELDS, WORD_REGRESSION, FitReport
 from ..training.markdown import code_block, save_model_card, table
 from .knn_datastore import KNNDatastore
 
@@ -80,9 +80,7 @@ def _heads(config: KNNClassifierConfig) -> str:
     if config.num_labels:
         heads = "a classification head" + (" and, decoupled from it, a retrieval head" if config.decouple else "")
     endpoint = getattr(config, "endpoint", None)
-    if endpoint:
-        heads += f", behind {endpoint}: texts are sent there"
-    return heads
+    return f"{heads}, behind {endpoint}: texts are sent there" if endpoint else heads
 
 
 def _mixing(config: KNNClassifierConfig, fitted: FitReport | None) -> str:
@@ -98,31 +96,28 @@ def _fitted(datastore: KNNDatastore | None) -> FitReport | None:
     fitted = None if datastore is None else datastore.fitted
     if fitted is None:
         return None
-    # A datastore keeps any fitted state, also of other code. Fields with a default were added after the first version.
-    required = {
-        field.name for field in fields(FitReport) if field.default is MISSING and field.default_factory is MISSING
-    }
-    has_report = required <= fitted.settings.keys()
-    return FitReport.of(fitted.settings) if has_report else None
+    # A datastore keeps any fitted state, also of other code.
+    required = {field.name for field in fields(FitReport)} - LATER_FIELDS
+    return FitReport.of(fitted.settings) if required <= fitted.settings.keys() else None
 
 
 def _usage(location: str, config: KNNClassifierConfig, is_fitted: bool) -> str:
     """Usage examples."""
-    code = f"""import docsplit_hf
+    usage = f"""import docsplit_hf
 from transformers import pipeline
 
 pipe = pipeline("docsplit-knn", model="{location}")
 print(pipe("A text to classify.", return_neighbors=3))"""
     if is_fitted:
-        code += """
+        usage += """
 print(pipe("A text to classify.", explain=True))  # contributions of experts and words"""
-    usage = code_block(code)
-    if config.num_labels:
-        alone = f"""from transformers import AutoModelForSequenceClassification
+    if not config.num_labels:
+        return code_block(usage)
+    alone = f"""from transformers import AutoModelForSequenceClassification
 
 model = AutoModelForSequenceClassification.from_pretrained("{location}", trust_remote_code=True)"""
-        usage += f"\n\nThe classifier alone, where docsplit_hf is not installed:\n\n{code_block(alone)}"
-    return usage
+    without_package = f"The classifier alone, where docsplit_hf is not installed:\n\n{code_block(alone)}"
+    return f"{code_block(usage)}\n\n{without_package}"
 
 
 def _labels(config: KNNClassifierConfig, datastore: KNNDatastore | None) -> str:
@@ -154,12 +149,8 @@ def _evaluation(log_history: Sequence[Mapping[str, float]]) -> str:
     metrics = evaluations[-1]
     prefix = next(name for name in metrics if name.endswith("_knn_accuracy")).removesuffix("_knn_accuracy")
     rows = [
-        (title, *_formatted(metrics[f"{prefix}_{part}_{name}"] for name in METRIC_TITLES))
+        (title, *(f"{metrics[f'{prefix}_{part}_{name}']:.4f}" for name in METRIC_TITLES))
         for part, title in TITLES.items()
         if f"{prefix}_{part}_accuracy" in metrics
     ]
     return f"On the {prefix} examples:\n\n" + table(("", *METRIC_TITLES.values()), rows)
-
-
-def _formatted(values: Iterable[float]) -> tuple[str, ...]:
-    return tuple(f"{value:.4f}" for value in values)

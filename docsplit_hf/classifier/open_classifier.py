@@ -31,13 +31,6 @@ logger = logging.getLogger(__name__)
 GROWTH_TO_RECALIBRATE = 1.1  # ratio of the numbers of examples
 
 
-def use_installed_class(model: PreTrainedModel) -> None:
-    """Replace the class of a classifier that was loaded by the code in its repository with the installed class."""
-    if model.config.model_type == KNNClassifierConfig.model_type and not isinstance(model, KNNClassifier):
-        model.__class__ = KNNClassifier
-        model.config.__class__ = KNNClassifierConfig
-
-
 def encoder_as_classifier(
     model: PreTrainedModel, truncate_dim: int | None = None, prompt: str | None = None
 ) -> KNNClassifier:
@@ -95,7 +88,10 @@ def open_parts(
     """
 
     def parts_of(model: PreTrainedModel, tokenizer: Any) -> Parts:
-        use_installed_class(model)
+        # A classifier that was loaded by the code in its repository gets the installed class.
+        if model.config.model_type == KNNClassifierConfig.model_type and not isinstance(model, KNNClassifier):
+            model.__class__ = KNNClassifier
+            model.config.__class__ = KNNClassifierConfig
         was_classifier = isinstance(model, KNNClassifier) or hasattr(model.config, "endpoint")
         return Parts(
             tokenizer=make_embedder(model, tokenizer).tokenizer,
@@ -131,6 +127,8 @@ def open_datastore(
     Raises:
         ValueError: If the datastore was built by another encoder, has other labels, or is an address.
     """
+    if given is None and own is None:
+        return None
     config = embedder.model.config
     trained = tuple(config.label_names)
     datastore = own if given is None else given
@@ -184,27 +182,17 @@ def recalibrate_if_grown(config: KNNClassifierConfig, datastore: KNNDatastore) -
 def set_reading_strategy(
     embedder: TextEmbedder,
     own: KNNDatastore | None,
-    *,
-    long_documents: str | None,
-    passage_length: int | None,
-    truncate_dim: int | None,
-    prompt: str | None,
+    **given: Any,
 ) -> None:
-    """Set how texts are read; None keeps a setting.
+    """Set how texts are read, by settings of the configuration; None keeps a setting.
 
     Raises:
         ValueError: If texts of the ``own`` datastore of the model were read in another way, or the model does not
             support the settings.
     """
     config = embedder.model.config
-    if long_documents is not None:
-        check_strategy(long_documents)
-    given = {
-        "long_documents": long_documents,
-        "passage_length": passage_length,
-        "truncate_dim": truncate_dim,
-        "prompt": prompt,
-    }
+    if given["long_documents"] is not None:
+        check_strategy(given["long_documents"])
     before = {name: getattr(config, name) for name in given}
     changed = {name: value for name, value in given.items() if value not in (None, before[name])}
     if changed and own is not None and (len(own) or own.documents):

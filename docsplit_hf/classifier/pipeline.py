@@ -19,16 +19,15 @@ from ..encoding.embedders import make_embedder
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.corpus import KeptCorpus
 from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts
-from ..fitting.prediction import raise_if_unreadable
+from ..fitting.prediction import Prediction, raise_if_unreadable
 from ..reading.inputs import as_list, labels_of_folders
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CARD, push_saved, saved_together
-from .answering import Answering, NeighborVote, PredictedTexts
+from .answering import Answering, NeighborVote
 from .call_options import (
     READING_OPTIONS,
     CallOptions,
     ReadingOptions,
-    check_reading_options,
     checked_options,
 )
 from .knn_datastore import KNNDatastore
@@ -225,7 +224,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         # As for a text: a list of the best labels, or a list of one.
         return answers[0] if is_file and "top_k" in kwargs else answers
 
-    def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> PredictedTexts:
+    def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> Prediction:
         """Predict texts that were embedded before, for programs that embed the texts of several calls together.
 
         Args:
@@ -239,10 +238,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If options do not fit what was fitted, or no examples have been added.
         """
-        answering = self._answering(options)
-        snapshot = self._datastore().snapshot
-        shown = answering.checked_parts(snapshot)
-        return answering.predict(snapshot, embedded, texts, origins=None, shown=shown)
+        return self._answering(options).predict_embedded(embedded, texts)
 
     def default_options(self) -> CallOptions:
         """The options of a call without options that change answers."""
@@ -538,7 +534,11 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """
         from ..fitting.audit.examine import audit_snapshot
 
-        self._raise_if_head_was_trained()
+        if self.model.config.num_labels:
+            raise ValueError(
+                "audit() needs out-of-fold answers to the examples, and this classifier was trained on all of "
+                "them. Audit them with the encoder alone (docsplit fit), then train."
+            )
         return audit_snapshot(self._datastore().snapshot, show_progress)
 
     def apply_audit(self, audit: Audit) -> tuple[dict[str, Labels], list[str]]:
@@ -631,13 +631,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         return push_saved(repo_id, save, commit_message, **kwargs)
 
-    def _raise_if_head_was_trained(self) -> None:
-        if self.model.config.num_labels:
-            raise ValueError(
-                "audit() needs out-of-fold answers to the examples, and this classifier was trained on all of "
-                "them. Audit them with the encoder alone (docsplit fit), then train."
-            )
-
     def _use_datastore_with_new_examples(self, datastore: KNNDatastore) -> None:
         """Use a datastore to which examples were added."""
         self.datastore = datastore
@@ -696,7 +689,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         )
 
     def _embedder_with(self, options: ReadingOptions) -> TextEmbedder:
-        check_reading_options(options)
+        unknown = options.keys() - {*READING_OPTIONS}
+        if unknown:
+            raise TypeError(f"There is no argument {min(unknown)!r} here: choose among {', '.join(READING_OPTIONS)}.")
         return self.embedder.with_options(**options)
 
     def _prepare_experts(self, snapshot: Snapshot) -> PreparedExperts | None:

@@ -8,35 +8,41 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm.auto import tqdm
 
-from ..content_hash import sha256_of_file, sha256_of_parts
+from ..content_hash import sha256_of_json, sha256_of_parts
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
-from ..fitting.prediction import NO_CONTENT
+from ..fitting.prediction import NO_CONTENT, failed_file_of
 from ..reading.files.failure_lists import FAILED, write_failures
-from ..reading.files.failures import FailedFile
-from ..reading.files.finding import FileInput, files_of, refuse_mistyped_path
-from ..reading.inputs import InputRow, read_inputs
+from ..reading.files.finding import FileInput, files_of
+from ..reading.inputs import read_inputs
 from ..reading.source import find_text_files, kind_of
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
 from .call_options import CallOptions, checked_options
-from .row_files import ROWS_AT_A_TIME, Row, blocks_of, check_output, check_rows, read_rows, to_json, write_rows
-from .sorted_files import MANIFEST, REPORTS, SortedFile, check_not_inside
-from .sorted_folder import Sorted, SortedFolder, sort_files
-from .sorting_plan import page_of, reason_of
+from .row_files import (
+    ROWS_AT_A_TIME,
+    Row,
+    blocks_of,
+    check_output,
+    check_rows,
+    read_rows,
+    refuse_missing_source,
+    to_json,
+    write_rows,
+)
+from .sorted_files import MANIFEST, REPORTS, SortedFile, check_not_inside, page_of
+from .sorted_folder import Sorted, SortedFolder, sha256_of_present, sort_files
 
 if TYPE_CHECKING:
     from .exported_classifier import Classifier
     from .pipeline import KNNClassifierPipeline
-
-    FileClassifier = KNNClassifierPipeline | Classifier
 
 logger = logging.getLogger(__name__)
 
@@ -73,9 +79,8 @@ class PredictionFiles:
 
     def rows(self) -> Iterator[Row]:
         """Read the rows of the file; of documents, which are read when they are classified, rows without columns."""
-        if self.has_documents:
-            return ({} for _ in self.documents)
-        return read_rows(self.source, self.text_column, self.csv_separator, self.encoding)
+        rows = read_rows(self.source, self.text_column, self.csv_separator, self.encoding)
+        return ({} for _ in self.documents) if self.has_documents else rows
 
     @property
     def partial(self) -> Path:
@@ -111,22 +116,20 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> tuple[list[s
     check_output(files.target, files.safe_csv)
     if files.sorted_folder is not None:
         if not files.has_documents:
-            refuse_mistyped_path(str(files.source))
-            if not Path(files.source).exists():
-                raise FileNotFoundError(f"There is no file or folder {str(files.source)!r}.")
+            refuse_missing_source(files.source)
             raise ValueError(
                 f"{files.sorted_folder} is a folder, into which files are sorted, and {files.source} is a table: name "
                 "a .csv, .jsonl or .parquet file."
             )
         check_not_inside(files.sorted_folder, files.source)
+        # The reports beside a manifest are those of the last run.
+        if not overwrite and not files.partial.exists() and not (files.sorted_folder / MANIFEST).exists():
+            for name in REPORTS:
+                _refuse_existing(files.target.with_name(name))
+    elif not overwrite or files.target.resolve() == files.source.resolve():
+        _refuse_existing(files.target)
     if files.has_documents:
-        reports = [files.target.name] if files.sorted_folder is None else REPORTS
-        ours = [] if files.sorted_folder is None else [files.partial, files.sorted_folder / MANIFEST]
-        if not overwrite and not any(path.exists() for path in ours):  # else the reports are those of the last run
-            _refuse_existing(files.target.with_name(name) for name in reports)
         return [], len(files.documents)
-    if not overwrite or (files.target.exists() and files.target.samefile(files.source)):
-        _refuse_existing([files.target])
     columns: dict[str, None] = {}
     rows = 0
     for row in files.rows():
@@ -140,21 +143,18 @@ def check_files(files: PredictionFiles, overwrite: bool = False) -> tuple[list[s
     return list(columns), rows
 
 
-def _refuse_existing(targets: Iterable[Path]) -> None:
+def _refuse_existing(target: Path) -> None:
     """Raise ValueError if a file that would be written is there already."""
-    for target in targets:
-        if target.exists():
-            raise ValueError(
-                f"{target} is there already: move it away, delete it, or name another place for the answers "
-                "(--predict_output)."
-            )
+    if target.exists():
+        raise ValueError(
+            f"{target} is there already: move it away, delete it, or name another place for the answers "
+            "(--predict_output)."
+        )
 
 
 def classify_file(
-    pipe: FileClassifier,
+    pipe: KNNClassifierPipeline | Classifier,
     files: PredictionFiles,
-    top_k: int | None = None,
-    return_neighbors: int = 0,
     show_progress: bool = True,
     overwrite: bool = False,
     **options: Any,
@@ -179,10 +179,9 @@ def classify_file(
     Args:
         pipe: The pipeline, or an exported classifier.
         files: The files.
-        top_k, return_neighbors: As for a call of the pipeline.
         show_progress: Whether to show a progress bar.
         overwrite: Whether existing answers may be replaced.
-        **options: Further arguments of a call of the pipeline.
+        **options: Options of a call of the pipeline.
 
     Returns:
         The numbers of rows.
@@ -192,14 +191,7 @@ def classify_file(
     """
     columns, rows = check_files(files, overwrite)
     call_options: CallOptions = {**options, "show_progress": show_progress}  # of each block, which may have long texts
-    if top_k:
-        call_options["top_k"] = top_k
-    if return_neighbors:
-        call_options["return_neighbors"] = return_neighbors
-    parameters = _parameters(pipe, call_options)
-    added = ["label", "score", *_more_columns(pipe, parameters)]
-    if files.has_documents:
-        added = list(dict.fromkeys([*DOCUMENT_ANSWER_COLUMNS, *added]))
+    parameters = pipe.default_options() | checked_options(**options)
     files.partial.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         try:
@@ -207,145 +199,92 @@ def classify_file(
         except BlockingIOError as error:
             raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
         reading = (files.text_column, files.text_pair_column, files.csv_separator, files.encoding)
-        made_with = to_json([_fingerprint(pipe), _checksum(files), *reading, parameters])
+        made_with = to_json([_fingerprint(pipe), _checksum(files), *reading, dict(sorted(parameters.items()))])
         done = _start(files.partial, made_with, rows)
         with (
             open(open_plain(files.partial, os.O_WRONLY | os.O_APPEND), "a", encoding="utf-8") as partial,
             sum_up_warnings(),  # exited after the progress bar, so that its message does not break the bar
             tqdm(total=rows, initial=done, desc="Classifying", unit="text", disable=not show_progress) as bar,
         ):
-            for block in blocks_of(_inputs(files, done)):
-                if files.has_documents:
-                    answers = _answers_to_documents(pipe, block, call_options)
-                else:
-                    answers = _answers(pipe, block, files.columns, call_options, "reject" in parameters)
-                partial.writelines(f"{to_json(answer)}\n" for answer in answers)
+            rest = itertools.islice(files.rows(), done, None)
+            for block in blocks_of(read_inputs(files.documents[done:]) if files.has_documents else rest):
+                for answer in _answers(pipe, files, block, call_options, "reject" in parameters):
+                    partial.write(f"{to_json(answer)}\n")
                 partial.flush()
                 bar.update(len(block))
-        if not files.dry_run:
-            _write_answers(files, columns, added)
-        without_text = sum(answer["score"] is None for answer in _kept_answers(files.partial))
-        without_label = sum(answer["label"] is None for answer in _kept_answers(files.partial))
-        planned = _plan(files) if files.dry_run else None
-        sorted_files = None
-        if planned is None:
-            sorted_files = _finish_documents(files) if files.has_documents else None
-            files.partial.unlink()
-    return Outcome(
+        return _finish(files, columns, rows, done)
+
+
+def _finish(files: PredictionFiles, columns: list[str], rows: int, resumed: int) -> Outcome:
+    """Write the answers in the partial file, and sort the files; or plan where they would be sorted."""
+    found: set[str] = set()
+    without_text = 0
+    without_label = 0
+    for answer in _kept_answers(files.partial):
+        found |= answer.keys()
+        without_text += answer["score"] is None
+        without_label += answer["label"] is None
+    outcome = Outcome(
         rows=rows,
         without_text=0 if files.has_documents else without_text,
-        resumed=done,
+        resumed=resumed,
         rejected=without_label - without_text,
         failed=without_text if files.has_documents else 0,
-        sorted_files=sorted_files,
-        planned=planned,
     )
+    paths = [document.path for document in files.documents] if files.has_documents else []
+    if files.dry_run:  # the answers stay in the partial file, for the run that sorts the files
+        planned = SortedFolder(files.sorted_folder).plan(paths, _kept_answers(files.partial), link=files.link)
+        return outcome._replace(planned=list(planned.values()))
+    _write_answers(files, columns, found)
+    if files.has_documents:
+        outcome = outcome._replace(sorted_files=_finish_documents(files, paths))
+    files.partial.unlink()
+    return outcome
 
 
-def _plan(files: PredictionFiles) -> list[SortedFile]:
-    """Plan where documents would be sorted. The answers stay in the partial file, for the run that sorts them."""
-    answers = [{**answer, "reason": reason_of(answer)} for answer in _kept_answers(files.partial)]
-    paths = [document.path for document in files.documents]
-    return list(SortedFolder(files.sorted_folder).plan(paths, answers, link=files.link).values())
-
-
-def _inputs(files: PredictionFiles, start: int) -> Iterator[Row | InputRow | FailedFile]:
-    """The rows of a table, or the documents of a folder, which are read ahead, from a row on."""
-    return read_inputs(files.documents[start:]) if files.has_documents else itertools.islice(files.rows(), start, None)
-
-
-def _answers_to_documents(pipe: FileClassifier, block: list[InputRow | FailedFile], options: CallOptions) -> list[Row]:
-    """Answer each document, with the column ``page``."""
-    answers = []
-    for answer in pipe(block, **options):
-        best: Row = dict(answer[0]) if isinstance(answer, list) else dict(answer)
-        row = {"file": best["file"], "label": best["label"], "score": best["score"], "page": page_of(best)} | best
-        row["page"] = page_of(best)
-        if isinstance(answer, list):  # with top_k
-            row["top_k"] = answer
-        answers.append(row)
-    return answers
-
-
-def _finish_documents(files: PredictionFiles) -> Sorted | None:
+def _finish_documents(files: PredictionFiles, paths: list[Path]) -> Sorted | None:
     """List the files that could not be read, and sort files into folders, if that is wanted."""
-    failures = []
-    for answer in _kept_answers(files.partial):
-        if answer["score"] is None:
-            failures.append(FailedFile(answer["file"], answer["reason"], answer["remedy"], answer.get("detail", "")))
+    failures = [failed_file_of(answer) for answer in _kept_answers(files.partial) if answer["score"] is None]
     reports = [files.target.name]
     if failures:
         write_failures(failures, files.target.with_name(FAILED))
         reports.append(FAILED)
     if files.sorted_folder is None:
         return None
-    return sort_files(
-        _kept_answers(files.partial),
-        [document.path for document in files.documents],
-        files.sorted_folder,
-        files.link,
-        reports=reports,
-    )
+    return sort_files(_kept_answers(files.partial), paths, files.sorted_folder, files.link, reports)
 
 
-def _write_answers(files: PredictionFiles, columns: list[str], added: list[str]) -> None:
-    """Write the rows of the file with the answers of the partial file, in the columns ``added``."""
+# The columns of answers in their order, if any answer has them; a list of answers, with ``top_k``, is one column.
+ANSWER_COLUMNS = (
+    "file", "label", "score", "page", "reason", "top_k", "neighbors", "explanation", "novelty", "read", "documents",
+    "path", "labels", "labels_per_class",
+)  # fmt: skip
+
+
+def _write_answers(files: PredictionFiles, columns: list[str], found: set[str]) -> None:
+    """Write the rows of the file with the answers of the partial file, which have the parts ``found``."""
+    always = {"file", "label", "score", "page", "reason"} if files.has_documents else {"label", "score"}
+    wanted = always | ({"top_k"} if "top_k" in found else found)
+    added = [column for column in ANSWER_COLUMNS if column in wanted]
     renamed = _renamed(columns, added)
 
     def merged() -> Iterator[Row]:
         for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
-            yield {renamed[name]: value for name, value in row.items()} | answer
+            page = {"page": page_of(answer)} if files.has_documents else {}
+            yield {renamed[name]: value for name, value in row.items()} | answer | page
 
     write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
 
 
-DOCUMENT_ANSWER_COLUMNS = ("file", "label", "score", "page", "reason")
-COLUMN_OF_OPTION = {
-    "return_neighbors": "neighbors",
-    "explain": "explanation",
-    "return_novelty": "novelty",
-    "return_read": "read",
-    "return_documents": "documents",
-}
-
-
-def _more_columns(pipe: FileClassifier, parameters: CallOptions) -> list[str]:
-    """Columns of the answers in addition to label and score."""
-    if "top_k" in parameters:
-        return ["top_k"]
-    columns = ["reason"] if "reject" in parameters else []
-    columns += [column for option, column in COLUMN_OF_OPTION.items() if parameters.get(option)]
-    fitted = None if pipe.datastore is None else pipe.datastore.fitted
-    if fitted is not None and fitted.settings.get("paths") and parameters.get("method") != "knn":
-        columns.append("path")
-    if "labels_at" in parameters:
-        return [*columns, "labels", "labels_per_class"]
-    if fitted is not None and pipe.datastore.multi_label:
-        columns.append("labels")
-    return columns
-
-
-def _parameters(pipe: FileClassifier, options: CallOptions) -> CallOptions:
-    """Options of a call with the defaults of the pipeline, sorted by name."""
-    given = {name: value for name, value in options.items() if name not in ("batch_size", "num_workers")}
-    parameters = pipe.default_options() | checked_options(**given)
-    if options.get("batch_size"):
-        parameters["batch_size"] = options["batch_size"]
-    parameters.pop("show_progress", None)
-    return dict(sorted(parameters.items()))
-
-
-def _fingerprint(pipe: FileClassifier) -> str:
+def _fingerprint(pipe: KNNClassifierPipeline | Classifier) -> str:
     """SHA-256 of everything that answers depend on: model, tokenizer, precision, datastore and fitted experts."""
-    parts = [pipe.encoder_sha256().encode()]
-    if pipe.datastore is not None:
-        parts.append(pipe.datastore.content_sha256.encode())
-        fitted = pipe.datastore.fitted
-        if fitted is not None:
-            settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED_SETTING}
-            parts.append(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
-            for name, array in sorted(fitted.arrays.items()):  # a loaded file may have another order of arrays
-                parts += [f"{name} {array.shape}".encode(), array]
+    parts = [pipe.encoder_sha256().encode(), pipe.datastore.content_sha256.encode()]
+    fitted = pipe.datastore.fitted
+    if fitted is not None:
+        settings = {name: value for name, value in fitted.settings.items() if name != SUGGESTED_SETTING}
+        parts.append(json.dumps([settings, fitted.vocabulary], sort_keys=True).encode())
+        for name, array in sorted(fitted.arrays.items()):  # a loaded file may have another order of arrays
+            parts += [f"{name} {array.shape}".encode(), array]
     return sha256_of_parts(parts)
 
 
@@ -353,20 +292,12 @@ def _checksum(files: PredictionFiles) -> str:
     """SHA-256 of a file, or of the files of a folder."""
     source = files.source
     if files.has_documents:
-        listed = [(document.name, _checksum_of_document(document.path)) for document in files.documents]
-        return sha256_of_parts([to_json(listed).encode()])
-    if source.is_file():
-        return sha256_of_file(source)
-    names = [(file.relative_to(source).as_posix(), sha256_of_file(file)) for file in find_text_files(source)]
-    return sha256_of_parts([to_json(names).encode()])
-
-
-def _checksum_of_document(path: Path) -> str:
-    """SHA-256 of a document; its error, if it cannot be opened."""
-    try:
-        return sha256_of_file(path)
-    except OSError as error:
-        return type(error).__name__
+        paths = {document.name: document.path for document in files.documents}
+    elif source.is_dir():
+        paths = {file.relative_to(source).as_posix(): file for file in find_text_files(source)}
+    else:
+        paths = {"": source}
+    return sha256_of_json({name: sha256_of_present(path) for name, path in paths.items()})
 
 
 def _start(partial: Path, made_with: str, rows: int) -> int:
@@ -398,23 +329,31 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
 
 
 def _answers(
-    pipe: FileClassifier, block: list[Row], columns: list[str], options: CallOptions, with_reason: bool
+    pipe: KNNClassifierPipeline | Classifier,
+    files: PredictionFiles,
+    block: list[Any],
+    options: CallOptions,
+    with_reason: bool,
 ) -> list[Row]:
-    """Answer each row; rows without a text get no label, and a reason if ``with_reason``."""
-    given = [tuple(row.get(name) for name in columns) for row in block]
-    usable = [all(isinstance(text, str) and text.strip() for text in texts) for texts in given]
-    inputs = [dict(zip(("text", "text_pair"), texts, strict=False)) for texts in itertools.compress(given, usable)]
+    """Answer each document or row; rows without a text get no label, and a reason if ``with_reason``."""
+    inputs = block
+    is_usable = [True] * len(block)
+    if not files.has_documents:
+        given = [tuple(row.get(name) for name in files.columns) for row in block]
+        is_usable = [all(isinstance(text, str) and text.strip() for text in texts) for texts in given]
+        usable = itertools.compress(given, is_usable)
+        inputs = [dict(zip(("text", "text_pair"), texts, strict=False)) for texts in usable]
     found = iter(pipe(inputs, **options))
-    without_text = {"label": None, "score": None}
-    if with_reason:
-        without_text["reason"] = NO_CONTENT
-    answers = []
-    for is_usable in usable:
-        answer = next(found) if is_usable else without_text
-        if isinstance(answer, list):  # with top_k
-            answer = {"label": answer[0]["label"], "score": answer[0]["score"], "top_k": answer}
-        answers.append(answer)
-    return answers
+    rows = []
+    for is_answered in is_usable:
+        answer = next(found) if is_answered else {"label": None, "score": None, "reason": NO_CONTENT}
+        row = {**answer[0], "top_k": answer} if isinstance(answer, list) else dict(answer)
+        if with_reason:
+            row.setdefault("reason", None)
+        elif not files.has_documents:
+            row.pop("reason", None)
+        rows.append(row)
+    return rows
 
 
 def _renamed(columns: list[str], added: list[str]) -> dict[str, str]:

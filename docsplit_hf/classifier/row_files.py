@@ -34,15 +34,21 @@ def read_rows(
         FileNotFoundError: If there is no such file or folder, or the folder has no ``.txt`` file.
         ValueError: If the file cannot be parsed.
     """
-    if source.is_dir():
-        rows = _folder_rows(source, text_column, encoding)
-    elif source.is_file():
-        rows = _file_rows(source, text_column, csv_separator, encoding)
-    else:
-        refuse_missing_file(str(source))
-        raise FileNotFoundError(f"There is no file or folder '{source}'.")
+    refuse_missing_source(source)
+    rows = (
+        _folder_rows(source, text_column, encoding)
+        if source.is_dir()
+        else _file_rows(source, text_column, csv_separator, encoding)
+    )
     for row in rows:
         yield _writable(row)
+
+
+def refuse_missing_source(source: Path) -> None:
+    """Raise FileNotFoundError for a missing file or folder."""
+    if not source.exists():
+        refuse_missing_file(str(source))
+        raise FileNotFoundError(f"There is no file or folder '{source}'.")
 
 
 def _writable(value: Any) -> Any:
@@ -135,31 +141,29 @@ def write_rows(target: Path, rows: Callable[[], Iterable[Row]], columns: Sequenc
 
 def _write_csv(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
     with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        for row in rows():
-            writer.writerow([_csv_value(row.get(name)) for name in columns])
+        csv.writer(file, lineterminator="\n").writerows(_csv_lines(rows, columns))
 
 
 def _write_safe_csv(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:
-    def lines(guard: Callable[[str], str]) -> Iterator[list[Any]]:
-        yield [guard(name) for name in columns]
-        for row in rows():
-            values = [_csv_value(row.get(name)) for name in columns]
-            yield [guard(value) if isinstance(value, str) else value for value in values]
-
-    is_changed = any(line != safe for line, safe in zip(lines(str), lines(harmless_cell), strict=True))
+    is_changed = any(line != _harmless(line) for line in _csv_lines(rows, columns))
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         marker = [MARKER] if is_changed else []
-        for line in lines(harmless_cell):
-            writer.writerow(line + marker)
+        for line in _csv_lines(rows, columns):
+            writer.writerow(_harmless(line) + marker)
             marker = [""] if is_changed else []
 
 
-def _csv_value(value: Any) -> Any:
-    """Convert lists, dictionaries and bools to JSON."""
-    return to_json(value) if isinstance(value, list | dict | bool) else value
+def _csv_lines(rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> Iterator[list[Any]]:
+    """The names of the columns, and the values of each row; lists, dictionaries and bools become JSON."""
+    yield list(columns)
+    for row in rows():
+        values = [row.get(name) for name in columns]
+        yield [to_json(value) if isinstance(value, list | dict | bool) else value for value in values]
+
+
+def _harmless(line: list[Any]) -> list[Any]:
+    return [harmless_cell(value) if isinstance(value, str) else value for value in line]
 
 
 def _write_jsonl(path: Path, rows: Callable[[], Iterable[Row]], columns: Sequence[str]) -> None:

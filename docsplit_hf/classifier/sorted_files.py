@@ -8,42 +8,82 @@ from __future__ import annotations
 
 import json
 import os
-import stat
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from ..content_hash import sha256_of_file
 from ..reading.files.failure_lists import FAILED as FAILED_FILES
-from ..storage.inside_folder import InsideFolder, UnsafeFolderError, is_plain
+from ..reading.origins import describe_place
+from ..storage.inside_folder import is_plain
 from .folder_names import FAILED, UNSURE, folded, folders_of_labels, free_name, safe_name
 
 MANIFEST = "manifest.jsonl"
 ANSWERS = "answers.csv"
 REPORTS = (ANSWERS, FAILED_FILES)  # written beside the sorted files, and listed in the manifest without a source
-FileState = Literal["same", "changed", "missing", "without original"]
+NOT_SURE = "not sure enough"
+SHOWN_WORDS = 3
 
 
-@dataclass(frozen=True)
+def now() -> str:
+    """The time in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
 class SortedFile:
-    """A line of the manifest: a file, and its place among the sorted files.
+    """A line of the manifest: a file, the answer to it, and its place among the sorted files.
 
     ``source`` is None for the files in ``REPORTS``. ``target`` is relative to the folder. ``sha256`` is that of the
-    file's content. ``page`` is the page that speaks most for the label, or a list of pages. ``link`` is ``"hard"`` if
-    the file is a second name of the source.
+    file's content. ``page`` names the page that speaks most for the label. ``link`` is ``"hard"`` if the file is a
+    second name of the source.
     """
 
     source: str | None
     target: str
-    label: str | None
-    score: float | None
-    page: Any
-    reason: str | None
+    label: str | None = None
+    score: float | None = None
+    page: Any = None
+    reason: str | None = None
     sha256: str
-    link: str | None
-    time: str
+    link: str | None = None
+    time: str = field(default_factory=now)
+
+    def remark(self) -> str:
+        """The confidence, the page and the reason of the answer, in brackets."""
+        score = None if self.score is None else f"{self.score:.0%}"
+        page = f"page {self.page}" if str(self.page)[0].isdigit() else self.page
+        parts = [part for part in (score, page, self.reason) if part]
+        return f" ({'; '.join(parts)})" if parts else ""
+
+
+def sub_folder_of(target: str) -> str:
+    """The first folder of a target."""
+    return target.partition("/")[0]
+
+
+def count_by_folder(entries: Iterable[SortedFile]) -> dict[str, int]:
+    """Count the files of each sub-folder."""
+    return dict(sorted(Counter(sub_folder_of(entry.target) for entry in entries).items()))
+
+
+def page_of(answer: Mapping[str, Any]) -> str | None:
+    """Name the page of an answer: its number, several, or "sheet Prices"; None if it is not known."""
+    described = describe_place(answer)
+    return described.removeprefix("pages ").removeprefix("page ") or None
+
+
+def reason_of(answer: Mapping[str, Any]) -> str | None:
+    """Say why an answer is as it is: why a file has no label, or the words that decided, if they were asked for."""
+    if answer.get("reason"):
+        detail = answer.get("detail")
+        return f"{answer['reason']} ({detail})" if detail else answer["reason"]
+    if answer["label"] is None:
+        return NOT_SURE
+    words = [one["word"] for one in answer.get("explanation", {}).get("words", ())]
+    return ", ".join(words[:SHOWN_WORDS]) or None
 
 
 def check_not_inside(folder: Path, source: Path) -> None:
@@ -97,12 +137,10 @@ class Targets:
     def choose(self, name: str, answer: Mapping[str, Any]) -> str:
         """Return the place of a file with this name, which is taken from now on."""
         label = answer["label"]
-        if label is None:
-            sub_folder = FAILED if answer["score"] is None else UNSURE
-        else:
-            if label not in self.folders:
-                self.folders = folders_of_labels([label], self.folders)
-            sub_folder = self.folders[label]
+        if label is not None and label not in self.folders:
+            self.folders = folders_of_labels([label], self.folders)
+        without_label = FAILED if answer["score"] is None else UNSURE
+        sub_folder = without_label if label is None else self.folders[label]
         taken = self._taken_in(sub_folder)
         free = free_name(safe_name(name), taken)
         taken.add(folded(free))
@@ -111,69 +149,10 @@ class Targets:
     def _taken_in(self, sub_folder: str) -> set[str]:
         """The names that are taken in a sub-folder, in the form in which names are compared."""
         if sub_folder not in self._taken:
-            self._taken[sub_folder] = set() if self._folder is None else _names_in(self._folder / sub_folder)
+            is_there = self._folder is not None and (self._folder / sub_folder).is_dir()
+            names = os.listdir(self._folder / sub_folder) if is_there else []
+            self._taken[sub_folder] = {folded(name) for name in names}
         return self._taken[sub_folder]
-
-
-def planned_file(
-    path: Path, sha256: str, answer: Mapping[str, Any], targets: Targets, link: str | None = None
-) -> SortedFile:
-    """Return the line of the manifest for a file with an answer."""
-    return SortedFile(
-        source=path.resolve().as_posix(),
-        target=targets.choose(path.name, answer),
-        label=answer["label"],
-        score=answer["score"],
-        page=answer.get("page", answer.get("pages")),
-        reason=answer.get("reason"),
-        sha256=sha256,
-        link=link,
-        time=now(),
-    )
-
-
-def sub_folder_of(target: str) -> str:
-    """The first folder of a target."""
-    return target.partition("/")[0]
-
-
-def _names_in(folder: Path) -> set[str]:
-    """The names of the entries of a folder, in the form in which names are compared."""
-    return {folded(name) for name in os.listdir(folder)} if folder.is_dir() else set()
-
-
-def report_line(folder: Path, name: str) -> SortedFile:
-    """The line of the manifest for a file that is written beside the sorted ones."""
-    nothing = dict.fromkeys(("source", "label", "score", "page", "reason", "link"))
-    return SortedFile(target=name, sha256=sha256_of_file(folder / name), time=now(), **nothing)
-
-
-def without_reports(entries: Iterable[SortedFile]) -> list[SortedFile]:
-    """The lines of a manifest for files that have a source."""
-    return [entry for entry in entries if entry.source is not None]
-
-
-def now() -> str:
-    """The time in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def state_of(inside: InsideFolder, entry: SortedFile) -> FileState:
-    """Whether a sorted file is as it was made."""
-    try:
-        with inside.parent_of(entry.target) as (parent, name):
-            status = parent.status(name)
-            if status is None:
-                return "missing"
-            is_linked = entry.link is not None and os.path.exists(entry.source)
-            if is_linked and os.path.samestat(status, os.stat(entry.source)):
-                return "same"
-            is_same = stat.S_ISREG(status.st_mode) and parent.sha256(name) == entry.sha256
-            return "same" if is_same else "changed"
-    except FileNotFoundError:
-        return "missing"
-    except UnsafeFolderError:
-        return "changed"
 
 
 def manifest_lines(entries: Iterable[SortedFile]) -> str:

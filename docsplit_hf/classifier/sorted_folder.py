@@ -28,12 +28,12 @@ from .sorted_files import (
     MANIFEST,
     SortedFile,
     Targets,
+    count_by_folder,
     manifest_lines,
-    planned_file,
+    page_of,
     read_sorted,
-    report_line,
+    reason_of,
     sub_folder_of,
-    without_reports,
 )
 
 logger = logging.getLogger(__name__)
@@ -71,9 +71,13 @@ class SortedFolder:
     def __init__(self, path: Path, inside: InsideFolder | None = None) -> None:
         self.path = path
         self._inside = inside
+        self.entries: dict[tuple[str, str], SortedFile] = {}
         manifest = path / MANIFEST
-        entries = without_reports(read_sorted(manifest)) if manifest.exists() else []
-        self.entries = {(entry.source, entry.sha256): entry for entry in entries}
+        self._keep(read_sorted(manifest) if manifest.exists() else [])
+
+    def _keep(self, entries: Iterable[SortedFile]) -> None:
+        """Keep lines of the manifest, without those of reports."""
+        self.entries |= {(entry.source, entry.sha256): entry for entry in entries if entry.source is not None}
 
     @classmethod
     @contextlib.contextmanager
@@ -121,7 +125,16 @@ class SortedFolder:
         for path, answer in zip(paths, answers, strict=True):
             sha256 = sha256_of_present(path)
             if sha256 and not self.knows(path, sha256):
-                planned[path] = planned_file(path, sha256, answer, targets, "hard" if link else None)
+                planned[path] = SortedFile(
+                    source=path.resolve().as_posix(),
+                    target=targets.choose(path.name, answer),
+                    label=answer["label"],
+                    score=answer["score"],
+                    page=page_of(answer),
+                    reason=reason_of(answer),
+                    sha256=sha256,
+                    link="hard" if link else None,
+                )
         return planned
 
     def put(self, planned: Sequence[SortedFile]) -> list[SortedFile]:
@@ -156,7 +169,7 @@ class SortedFolder:
             except OSError:
                 os.ftruncate(descriptor, before)
                 raise
-        self.entries |= {(entry.source, entry.sha256): entry for entry in without_reports(entries)}
+        self._keep(entries)
 
     def _copy(self, entry: SortedFile) -> bool:
         """Copy a file under its temporary name; return whether it is still the same."""
@@ -224,10 +237,10 @@ def sort_files(
         planned = list(sorted_folder.plan(paths, answers, link=link).values())
         for start in range(0, len(planned), FILES_AT_A_TIME):
             put += sorted_folder.put(planned[start : start + FILES_AT_A_TIME])
-        sorted_folder.append([report_line(folder, name) for name in reports])
-    by_folder = dict(sorted(Counter(sub_folder_of(entry.target) for entry in put).items()))
+        written = [SortedFile(source=None, target=name, sha256=sha256_of_file(folder / name)) for name in reports]
+        sorted_folder.append(written)
     renamed = sum(Path(entry.target).name != safe_name(Path(entry.source).name) for entry in put)
-    return Sorted(len(put), by_folder, renamed, known, len(paths) - known - len(put))
+    return Sorted(len(put), count_by_folder(put), renamed, known, len(paths) - known - len(put))
 
 
 def copy_file(parent: InsideFolder, name: str, entry: SortedFile) -> None:

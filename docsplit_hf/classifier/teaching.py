@@ -12,7 +12,7 @@ from ..arrays.row_table import take_passages
 from ..arrays.snapshot import Snapshot
 from ..fitting.ensemble.corpus import texts_in
 from ..fitting.ensemble.scoring import PreparedExperts, score_texts
-from ..fitting.ensemble.teacher_expert import TeacherAnswers, digest_of
+from ..fitting.ensemble.teacher_expert import ANSWERS, SETTING, TeacherAnswers, digest_of
 from ..fitting.ensemble.teacher_probe import agreement_above_chance
 
 logger = logging.getLogger(__name__)
@@ -34,11 +34,13 @@ def check_teacher(teacher: Any, snapshot: Snapshot, has_head: bool) -> None:
 
 def remembered_answers(snapshot: Snapshot, labels: Sequence[str]) -> TeacherAnswers | None:
     """Answers of a teacher in an earlier fit; None if there are none, or if they are about other labels."""
-    if snapshot.fitted is None:
+    fitted = snapshot.fitted
+    saved = None if fitted is None else fitted.settings.get(SETTING)
+    if saved is None:
         return None
-    answers = TeacherAnswers.from_state(snapshot.fitted.settings, snapshot.fitted.arrays)
-    if answers is None or sorted(answers.labels) == sorted(labels):
-        return answers
+    known = fitted.settings["labels"]
+    if sorted(known) == sorted(labels):
+        return TeacherAnswers(known, saved["documents"], fitted.arrays[ANSWERS], saved["agreement"])
     logger.warning(
         "The answers of the teacher are left out: the labels are others now. Give new ones: fit(teacher=...)."
     )
@@ -89,8 +91,9 @@ def _distribution(answer: Any, labels: Sequence[str], document_id: str) -> np.nd
 def _agreement(answers: TeacherAnswers, ready: PreparedExperts, snapshot: Snapshot, digests: Sequence[str]) -> float:
     """Agreement of the teacher with experts that are fitted without it, in standard errors above chance."""
     row_of = dict(zip(digests, range(len(digests)), strict=True))
-    is_used = np.array([digest in row_of for digest in answers.documents], bool) & answers.probabilities.any(1)
-    rows = np.array([row_of[answers.documents[place]] for place in np.flatnonzero(is_used)], int)
+    rows = np.array([row_of.get(digest, -1) for digest in answers.documents], int)
+    is_used = (rows >= 0) & answers.probabilities.any(1)
+    rows = rows[is_used]
     if not len(rows):
         return 0.0
     texts = texts_in(snapshot.documents.rows)

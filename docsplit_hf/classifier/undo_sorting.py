@@ -5,23 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from ..content_hash import sha256_of_file
 from ..storage.atomic_replacement import locked
-from ..storage.inside_folder import InsideFolder, write_file
-from .sorted_files import (
-    MANIFEST,
-    FileState,
-    SortedFile,
-    manifest_lines,
-    read_sorted,
-    state_of,
-    sub_folder_of,
-    without_reports,
-)
-from .sorted_folder import remove_left_overs
+from ..storage.inside_folder import InsideFolder, UnsafeFolderError, write_file
+from .sorted_files import MANIFEST, SortedFile, manifest_lines, read_sorted, sub_folder_of
+from .sorted_folder import remove_left_overs, sha256_of_present
+
+FileState = Literal["same", "changed", "missing", "without original"]
 
 
 class Undone(NamedTuple):
@@ -60,51 +53,47 @@ def undo_sorting(folder: Path) -> Undone:
 def _undo(folder: Path, manifest: Path) -> Undone:
     """Remove what a manifest lists."""
     listed = read_sorted(manifest)
-    entries = without_reports(listed)
+    entries = [entry for entry in listed if entry.source is not None]
     reports = [entry for entry in listed if entry.source is None]
-    found: dict[FileState, list[SortedFile]] = {"same": [], "changed": [], "without original": [], "missing": []}
     with InsideFolder.opened(folder) as inside:
-        for entry in entries:
-            found[_remove(inside, entry)].append(entry)
-        removed = len(found["same"])
-        missing = len(found["missing"])
+        states = {entry.target: _remove(inside, entry) for entry in entries}
+        counts = Counter(states.values())
         remove_left_overs(inside, entries)
         for name in {sub_folder_of(entry.target) for entry in entries}:
             with contextlib.suppress(OSError):  # a person has put something else there
                 inside.remove_empty_folder(name)
-        stay = found["changed"] + found["without original"]
+        stay = [entry for entry in entries if states[entry.target] in ("changed", "without original")]
         if stay:
             write_file(manifest, manifest_lines([*stay, *reports]))
         else:
-            for report in reports:
-                found[_remove(inside, report)].append(report)
+            states |= {report.target: _remove(inside, report) for report in reports}
             manifest.unlink()
-    names = {state: [entry.target for entry in found[state]] for state in found}
-    return Undone(removed, names["changed"], names["without original"], missing)
+    changed = [target for target, state in states.items() if state == "changed"]
+    without_original = [target for target, state in states.items() if state == "without original"]
+    return Undone(counts["same"], changed, without_original, counts["missing"])
 
 
 def _remove(inside: InsideFolder, entry: SortedFile) -> FileState:
     """Remove a sorted file, unless it was changed or is the last copy; return its state before."""
-    state = state_of(inside, entry)
-    if state != "same":
-        return state
-    with inside.parent_of(entry.target) as (parent, name):
-        if not _has_original(parent.status(name), entry):
-            return "without original"
-        parent.remove(name)
-    return state
-
-
-def _has_original(status: os.stat_result, entry: SortedFile) -> bool:
-    """Whether removing an unchanged file loses no content: it is a report, or the copy of what is there."""
-    if entry.source is None:
-        return True
+    original = None
+    with contextlib.suppress(OSError):
+        original = None if entry.source is None else os.stat(entry.source)
     try:
-        original = os.stat(entry.source)
-        if not stat.S_ISREG(original.st_mode) or original.st_size != status.st_size:
-            return False
-        if os.path.samestat(status, original):  # also where the source has become a link to this very file
-            return status.st_nlink > 1
-        return sha256_of_file(Path(entry.source)) == entry.sha256
-    except OSError:
-        return False
+        with inside.parent_of(entry.target) as (parent, name):
+            status = parent.status(name)
+            if status is None:
+                return "missing"
+            is_link = original is not None and os.path.samestat(status, original)
+            is_linked = is_link and entry.link is not None
+            if not is_linked and not (stat.S_ISREG(status.st_mode) and parent.sha256(name) == entry.sha256):
+                return "changed"
+            if is_link and status.st_nlink == 1:  # the source has become a link to this very file
+                return "without original"
+            if entry.source is not None and not is_link and sha256_of_present(Path(entry.source)) != entry.sha256:
+                return "without original"
+            parent.remove(name)
+    except FileNotFoundError:
+        return "missing"
+    except UnsafeFolderError:
+        return "changed"
+    return "same"

@@ -15,9 +15,8 @@ from ..reading.files.finding import ALL_FILES, FileInput, files_in, log_left_out
 from ..reading.inputs import InputRow, read_inputs
 from ..storage.atomic_replacement import FolderState, save_lock
 from .folder_names import FAILED, UNSURE
-from .sorted_files import SortedFile, now, sub_folder_of
+from .sorted_files import SortedFile, count_by_folder, now, sub_folder_of
 from .sorted_folder import FILES_AT_A_TIME, Move, SortedFolder, sha256_of_present, signature_of
-from .sorting_plan import count_by_folder, page_of, reason_of, remark
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ class Watcher:
     whether there were events at all.
 
     Args:
-        open_classifier: Opens the classifier: a pipeline, or a ``Classifier``, which learns nothing.
+        open_classifier: Opens the pipeline.
         folder: The folder of the classifier; corrections are saved to it.
         inbox: The folder with the files.
         sorted_folder: The folder that they are sorted into.
@@ -91,14 +90,16 @@ class Watcher:
         counts = Counter(count_by_folder(self.sorted_folder.entries.values()))
         unsure = counts.pop(UNSURE, 0)
         failed = counts.pop(FAILED, 0)
-        found = f"{counts.total():,} sorted, {unsure:,} unsure, {failed:,} unreadable"
-        return f"{found}, {len(self._waiting):,} waiting, {self._corrections:,} corrections"
+        return (
+            f"{counts.total():,} sorted, {unsure:,} unsure, {failed:,} unreadable, {len(self._waiting):,} waiting, "
+            f"{self._corrections:,} corrections"
+        )
 
     def _open(self) -> None:
         """Open the classifier in its present state."""
         self._state = FolderState.of(self.folder)
         self._classifier = self.open_classifier()
-        self._labels = getattr(self._classifier, "datastore", self._classifier).label_names
+        self._labels = self._classifier.datastore.label_names
 
     def _look(self) -> None:
         """Note which files of the inbox were changed, and which have gone."""
@@ -128,14 +129,13 @@ class Watcher:
                 self._waiting[path].was_read = True
                 self._waiting[path].ready_at += PATIENCE * self.rest + 1
             if entry in put:
-                logger.info("%s -> %s%s", path.name, entry.target, remark(entry))
+                logger.info("%s -> %s%s", path.name, entry.target, entry.remark())
 
     def _answered(self, paths: Sequence[Path]) -> dict[Path, SortedFile]:
         """Answer files, and plan their places."""
         given = [FileInput(path, path.relative_to(self.inbox).as_posix()) for path in paths]
         answers = self._classifier(given, **self.options) if given else []
-        shown = [{**answer, "page": page_of(answer), "reason": reason_of(answer)} for answer in answers]
-        return self.sorted_folder.plan(paths, shown, self._labels)
+        return self.sorted_folder.plan(paths, answers, self._labels)
 
     def _learn(self, moves: Sequence[Move]) -> None:
         """Add files with the labels of their new folders, or relabel them; fit and save the classifier."""
@@ -146,8 +146,6 @@ class Watcher:
                 logger.info("You moved a file to %s, which is the folder of no label.", move.target)
             elif not isinstance(row, InputRow):
                 logger.info("You moved a file to %s, which teaches nothing: %s.", move.target, row.reason)
-            elif not hasattr(self._classifier, "fit"):
-                logger.warning("You moved a file to %s. Learning from it needs torch.", move.target)
             else:
                 self._give_label(row, move.label)
                 learned += 1
@@ -161,7 +159,7 @@ class Watcher:
     def _give_label(self, row: InputRow, label: str) -> None:
         """Relabel the examples with a text, or add one."""
         store = self._classifier.datastore
-        labels: Any = [label] if store.multi_label else label
+        labels = [label] if store.multi_label else label
         same = [row_id for row_id, text in zip(store.ids, store.texts, strict=True) if text == row.text]
         if same:
             self._classifier.relabel(dict.fromkeys(same, labels))

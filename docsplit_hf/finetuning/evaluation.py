@@ -16,8 +16,8 @@ from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.ensemble.tfidf import Tfidf, fit_words
 from ..fitting.ensemble.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 from ..fitting.interpolation import interpolate_with_neighbors
-from ..fitting.label_tree import FLAT, LabelTree, extend_tree, label_paths, label_tree
-from ..fitting.prediction import RequestedParts, TextInputs
+from ..fitting.label_tree import FLAT, LabelTree, label_paths, label_tree
+from ..fitting.prediction import TextInputs
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
 from ..reading.inputs import joined_texts
 from ..reading.labels import label_array, texts_of
@@ -65,7 +65,7 @@ def evaluate_parts(embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dat
     experts = prepare_experts(snapshot)
     if experts is not None:
         inputs = TextInputs(joined, predictions, documents=None)
-        parts["experts"] = predict_with_experts(experts, inputs, RequestedParts()).probabilities
+        parts["experts"] = predict_with_experts(experts, inputs, {}).probabilities
     targets = one_hot(snapshot.labels, np.arange(len(snapshot.label_names)))
     word_counts = _word_regression(snapshot, targets, joined)
     if word_counts is not None:
@@ -76,7 +76,7 @@ def evaluate_parts(embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dat
     for part, probabilities in parts.items():
         for name, value in classification_metrics(probabilities, labels).items():
             metrics[f"{prefix}_{part}_{name}"] = value
-        for number, level in enumerate(tree.upper_levels, start=1):
+        for number, level in enumerate(tree, start=1):
             best = level.node_of_label[np.argmax(probabilities, axis=1)]
             for name, value in prediction_metrics(best, level.node_of_label[labels]).items():
                 metrics[f"{prefix}_{part}_level_{number}_{name}"] = value
@@ -86,9 +86,7 @@ def evaluate_parts(embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dat
 def _tree(snapshot: Snapshot, experts: PreparedExperts | None) -> LabelTree:
     """The tree of all labels: as they were fitted, otherwise by their names."""
     names = snapshot.label_names
-    if experts is None:
-        return label_tree(label_paths(names))
-    return extend_tree(experts.fitted.guarantees.tree, experts.fitted.ensemble.label_columns(names), names)
+    return label_tree(label_paths(names)) if experts is None else experts.fitted.tree_of(names)
 
 
 def _word_regression(snapshot: Snapshot, targets: np.ndarray, texts: list[str]) -> np.ndarray | None:

@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays.passages import Predictions
 from ..arrays.snapshot import SearchResult, Snapshot
 from .logistic_functions import expit, softmax
-from .prediction import Prediction, RequestedParts, TextInputs
+from .prediction import CallOptions, Prediction, TextInputs
 
 # Source of a calibration of k, temperature and weight that stays valid when examples are added.
 HELD_OUT_SOURCE = "held-out examples"
@@ -127,12 +127,14 @@ def interpolate_with_neighbors(
 
 
 def predict_with_neighbors(
-    inputs: TextInputs, snapshot: Snapshot, k: int, temperature: float, weight: float, shown: RequestedParts
+    inputs: TextInputs, snapshot: Snapshot, options: CallOptions, k: int, temperature: float, weight: float
 ) -> Prediction:
     """Predict labels by equation 3."""
-    interpolation = interpolate_with_neighbors(inputs.embedded, snapshot, k, temperature, weight, shown.neighbors)
+    shown = options.get("return_neighbors", 0)
+    interpolation = interpolate_with_neighbors(inputs.embedded, snapshot, k, temperature, weight, shown)
     return Prediction(
         inputs=inputs,
+        options=options,
         label_names=interpolation.neighbors.label_names,
         probabilities=interpolation.probabilities,
         neighbors=interpolation.neighbors,

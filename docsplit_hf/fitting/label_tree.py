@@ -30,23 +30,8 @@ class Level(NamedTuple):
     node_of_label: np.ndarray  # int64 (C,)
 
 
-class LabelTree(NamedTuple):
-    """A tree of C labels with D levels: the upper ones, and the labels themselves."""
-
-    upper_levels: tuple[Level, ...]  # from the top
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether no level groups labels."""
-        return not self.upper_levels
-
-    @property
-    def level_count(self) -> int:
-        """Number of levels D."""
-        return len(self.upper_levels) + 1
-
-
-FLAT = LabelTree(())
+LabelTree = tuple[Level, ...]  # the levels above the C labels, from the top; the labels themselves are the last level
+FLAT: LabelTree = ()
 
 
 def label_paths(names: Sequence[str], hierarchy: Hierarchy | None = None) -> list[list[str]]:
@@ -61,14 +46,12 @@ def label_paths(names: Sequence[str], hierarchy: Hierarchy | None = None) -> lis
         TypeError: If ``hierarchy`` is neither of these.
         ValueError: If a name of ``hierarchy`` is unknown or blank, or a label is its own ancestor.
     """
-    if hierarchy is None:
-        return [_prefixes(name, SEPARATOR) for name in names]
+    if hierarchy == "":
+        raise ValueError('hierarchy="" separates nothing: give the separator of your names, such as "/".')
+    if hierarchy is None or isinstance(hierarchy, str):
+        return [_prefixes(name, hierarchy or SEPARATOR) for name in names]
     if hierarchy is False:
         return [[name] for name in names]
-    if isinstance(hierarchy, str):
-        if not hierarchy:
-            raise ValueError('hierarchy="" separates nothing: give the separator of your names, such as "/".')
-        return [_prefixes(name, hierarchy) for name in names]
     if not isinstance(hierarchy, Mapping):
         raise TypeError(
             f'hierarchy must be a separator, such as "/", or the parent of each label, got {hierarchy!r}. False: none.'
@@ -88,21 +71,18 @@ def remembered_hierarchy(settings: Mapping[str, Any], names: Sequence[str]) -> H
     if not isinstance(hierarchy, dict):
         return hierarchy
     used: dict[str, str] = {}
-    for label in names:
-        name = label
+    for name in names:
         while name in hierarchy and name not in used:
             used[name] = hierarchy[name]
-            name = hierarchy[name]
+            name = hierarchy[name]  # noqa: PLW2901
     return used
 
 
 def is_hierarchy_setting(saved: Any) -> bool:
     """Return whether a setting of an untrusted folder may be a hierarchy, or is absent."""
-    if saved is None or saved is False:
-        return True
-    if isinstance(saved, str):
-        return bool(saved)
-    return isinstance(saved, dict) and all(isinstance(parent, str) and parent.strip() for parent in saved.values())
+    if isinstance(saved, dict):
+        return all(isinstance(parent, str) and parent.strip() for parent in saved.values())
+    return saved is None or saved is False or (isinstance(saved, str) and saved != "")
 
 
 def _prefixes(name: str, separator: str) -> list[str]:
@@ -147,7 +127,7 @@ def label_tree(paths: Sequence[Sequence[str]]) -> LabelTree:
         if nodes_above < len(level.names) < len(paths):
             levels.append(level)
             nodes_above = len(level.names)
-    return LabelTree(tuple(levels))
+    return tuple(levels)
 
 
 def extend_tree(tree: LabelTree, columns: np.ndarray, label_names: Sequence[str]) -> LabelTree:
@@ -159,16 +139,14 @@ def extend_tree(tree: LabelTree, columns: np.ndarray, label_names: Sequence[str]
         label_names: The names of all L labels.
     """
     added = np.setdiff1d(np.arange(len(label_names)), columns)
-    if tree.is_flat:
-        return tree
     levels = []
-    for level in tree.upper_levels:
+    for level in tree:
         node_of_label = np.empty(len(label_names), np.int64)
         node_of_label[columns] = level.node_of_label
         node_of_label[added] = len(level.names) + np.arange(len(added))
         names = (*level.names, *(label_names[label] for label in added))
         levels.append(Level(names, node_of_label))
-    return LabelTree(tuple(levels))
+    return tuple(levels)
 
 
 def _level(nodes: list[str]) -> Level:
@@ -186,11 +164,9 @@ def node_probabilities(probabilities: np.ndarray, level: Level) -> np.ndarray:
 
 def path_probabilities(probabilities: np.ndarray, tree: LabelTree) -> np.ndarray:
     """Probability of each node on the path of the most probable label, ``(N, D)``, from the top."""
+    rows = np.arange(len(probabilities))
     best = probabilities.argmax(1)
-    columns = []
-    for level in tree.upper_levels:
-        sums = node_probabilities(probabilities, level)
-        columns.append(np.take_along_axis(sums, level.node_of_label[best][:, None], axis=1)[:, 0])
+    columns = [node_probabilities(probabilities, level)[rows, level.node_of_label[best]] for level in tree]
     return np.stack([*columns, probabilities.max(1)], axis=1)
 
 
@@ -200,12 +176,9 @@ def right_by_level(probabilities: np.ndarray, labels: np.ndarray, tree: LabelTre
     ``labels`` are the right ones, bool ``(N, C)``.
     """
     best = probabilities.argmax(1)
-    columns = []
-    for level in tree.upper_levels:
-        of_node = level.node_of_label[best][:, None] == level.node_of_label
-        columns.append((labels & of_node).any(1))
-    is_best_right = np.take_along_axis(labels, best[:, None], axis=1)[:, 0]
-    return np.stack([*columns, is_best_right], axis=1)
+    nodes = [level.node_of_label for level in tree]
+    columns = [(labels & (of_label[best][:, None] == of_label)).any(1) for of_label in nodes]
+    return np.stack([*columns, labels[np.arange(len(labels)), best]], axis=1)
 
 
 def level_failure(level_count: int) -> float:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
 from ..arrays.passages import Predictions
-from ..arrays.snapshot import ExampleShown, SearchResult, Snapshot, TextSpan
+from ..arrays.snapshot import ExampleShown, SearchResult, TextSpan
 from ..reading.files.failures import FailedFile, UnreadableFile
 from ..reading.inputs import InputRow
 from ..reading.origins import Origin, PlaceShown
 from .label_tree import FLAT, NO_LEVEL, LabelTree
+from .rejection import RejectionLimits
 
 NO_CONTENT = "no content"  # reason of an answer without a label
 
@@ -74,24 +75,29 @@ class Answer(PlaceShown, total=False):
     documents: list[ShownText]
 
 
-class ShownNeighbors(Protocol):
-    """Neighbors of N texts that answers show, nearest first."""
+class ReadingOptions(TypedDict, total=False):
+    """Options for reading texts."""
 
-    def example(self, query: int, rank: int) -> ShownText:
-        """Describe one neighbor of text number ``query``; rank 0 is the nearest."""
+    max_length: int
+    max_passages: int
+    batch_size: int | None
+    bf16: bool | Literal["auto"]
 
-    def query_passage(self, query: int, rank: int) -> int:
-        """Return the number of the query's passage that the neighbor is nearest to, if the query has several."""
 
+class CallOptions(ReadingOptions, total=False):
+    """Options of a call, as ``KNNClassifierPipeline.__call__`` describes them."""
 
-class RequestedParts(NamedTuple):
-    """Parts of an answer that a call requests, in addition to label and score."""
-
-    neighbors: int = 0  # number of nearest examples
-    documents: int = 0  # number of nearest unlabeled documents
-    explanation: bool = False
-    novelty: bool = False
-    read: bool = False  # fraction of the text that was read
+    top_k: int | None
+    method: Literal["experts", "knn"]
+    k: int
+    return_neighbors: int
+    return_documents: int
+    explain: bool
+    return_novelty: bool
+    return_read: bool
+    show_progress: bool
+    reject: RejectionLimits
+    labels_at: float
 
 
 class TextInputs(NamedTuple):
@@ -119,119 +125,80 @@ class TextInputs(NamedTuple):
         return self.span(row, start, end)
 
 
-class Rejection(NamedTuple):
-    """Rejection of N texts."""
-
-    levels: np.ndarray  # int64 (N,): the level of the label in the tree of labels; NO_LEVEL if a text gets no label
-    has_no_content: np.ndarray  # bool (N,)
-
-
-class LabelSets(NamedTuple):
-    """Sets of labels of N texts that hold the right one with a guaranteed probability."""
-
-    is_in_set: np.ndarray  # bool (N, L)
-    per_class: bool  # whether the probability holds for the texts of each label
-
-
 class Prediction(NamedTuple):
     """Label probabilities of N texts over L labels, and everything that answers show."""
 
     inputs: TextInputs
+    options: CallOptions
     label_names: tuple[str, ...]
     probabilities: np.ndarray  # float64 (N, L)
-    neighbors: ShownNeighbors
+    neighbors: Any  # nearest first; has ``example`` and ``query_passage``, as ``SearchResult``
     neighbor_weights: np.ndarray  # (N, k) or wider
     thresholds: np.ndarray | None = None  # (L,), by fitted experts, if a text may have several labels
     novelty: np.ndarray | None = None  # (N,), by fitted experts, from 0 to 1; on request
     tree: LabelTree = FLAT  # of the L labels
-    rejection: Rejection | None = None  # by fitted experts; on request
-    label_sets: LabelSets | None = None  # by fitted experts; on request
+    # By fitted experts, with ``reject``: the level of the label in the tree, int64 (N,), NO_LEVEL for no label.
+    levels: np.ndarray | None = None
+    has_no_content: np.ndarray | None = None  # bool (N,); with ``reject``
+    # By fitted experts, with ``labels_at``: the set of labels that holds the right one, bool (N, L).
+    is_in_set: np.ndarray | None = None
+    labels_per_class: bool = False  # whether the probability holds for the texts of each label
     explain: Callable[[int, int], Explanation] | None = None  # of a text and a label, by number; by fitted experts
 
+    def answer(self, row: int) -> Answer | list[Answer]:
+        """Make the answer to one text; with ``top_k`` a list of answers, best first, each with its own neighbors."""
+        options = self.options
+        best_only = "top_k" not in options
+        scores = self.probabilities[row]
+        count = min(options.get("return_neighbors", 0), self.neighbor_weights.shape[1])
+        neighbors = [_neighbor(self, row, rank) for rank in range(count)]
+        answers: list[Answer] = []
+        for label in np.argsort(-scores, kind="stable")[: options.get("top_k", 1)]:
+            name = self.label_names[label]
+            answer = Answer(label=name, score=float(scores[label]))
+            if options.get("return_neighbors"):
+                of_label = [one for one in neighbors if name in one.get("labels", [one.get("label")])]
+                answer["neighbors"] = neighbors if best_only else of_label
+            if options.get("explain"):
+                answer["explanation"] = self.explain(row, int(label))
+            if self.tree:
+                answer["path"] = _path(self, row, int(label))
+            answers.append(answer)
+        best = answers[0]
+        origin = self.inputs.origin(row)
+        if origin is not None:
+            best |= _place(self, row, origin, best.get("explanation"))
+        _add_labels(self, row, best)
+        if options.get("return_novelty"):
+            best["novelty"] = float(self.novelty[row])
+        if options.get("return_read"):
+            best["read"] = float(self.inputs.embedded.read_fraction[row])
+        if options.get("return_documents"):
+            count = self.inputs.documents.rows.shape[1]
+            best["documents"] = [_document(self, row, rank) for rank in range(count)]
+        return best if best_only else answers
 
-def text_inputs(
-    texts: Sequence[str],
-    embedded: Predictions,
-    snapshot: Snapshot,
-    shown: RequestedParts,
-    origins: Sequence[Origin | None] | None = None,
-) -> TextInputs:
-    """Put together texts and their embeddings, and search the nearest documents, if they are shown.
 
-    Raises:
-        ValueError: If documents are to be shown, and there are none.
-    """
-    documents = None
-    if shown.documents:
-        if not snapshot.document_count:
-            raise ValueError(f"return_documents={shown.documents}: there are no documents without labels.")
-        documents = snapshot.documents.search(embedded.retrieval_embeddings, shown.documents, embedded.passages)
-    return TextInputs(texts=texts, embedded=embedded, documents=documents, origins=origins)
-
-
-def make_answer(
-    prediction: Prediction,
-    row: int,
-    top_k: int | None,
-    shown: RequestedParts,
-    best_only: bool,
-) -> Answer | list[Answer]:
-    """Make the answer to one text.
-
-    Args:
-        prediction: The predictions of all texts.
-        row: The number of the text.
-        top_k: The number of labels; None for all. Ignored with ``best_only``.
-        shown: What the answer shows.
-        best_only: Whether to answer with the best label and all neighbors. False: with a list of labels, each with the
-            neighbors that have it.
-
-    Returns:
-        The answer, or a list of answers, best first.
-    """
+def _add_labels(prediction: Prediction, row: int, best: Answer) -> None:
+    """Add the labels above their thresholds or in the set, and take back the label of a rejected text."""
     scores = prediction.probabilities[row]
-    count = min(shown.neighbors, prediction.neighbor_weights.shape[1])
-    neighbors = [_neighbor(prediction, row, rank) for rank in range(count)]
-    answers: list[Answer] = []
-    for label in np.argsort(-scores, kind="stable")[: 1 if best_only else top_k]:
-        name = prediction.label_names[label]
-        answer = Answer(label=name, score=float(scores[label]))
-        if shown.neighbors:
-            of_label = [neighbor for neighbor in neighbors if name in _labels(neighbor)]
-            answer["neighbors"] = neighbors if best_only else of_label
-        if shown.explanation:
-            answer["explanation"] = prediction.explain(row, int(label))
-        if prediction.tree.upper_levels:
-            answer["path"] = _path(prediction, row, int(label))
-        answers.append(answer)
-    best = answers[0]
-    origin = prediction.inputs.origin(row)
-    if origin is not None:
-        best |= _place(prediction, row, origin, best.get("explanation"))
-    if best_only and prediction.thresholds is not None:
+    if "top_k" not in prediction.options and prediction.thresholds is not None:
         above = np.flatnonzero(scores >= prediction.thresholds)
         best["labels"] = [prediction.label_names[label] for label in above]
-    if prediction.label_sets is not None:
-        best["labels"] = _label_set(prediction, row)
-        best["labels_per_class"] = prediction.label_sets.per_class
-    rejection = prediction.rejection
-    if rejection is not None:
-        level = int(rejection.levels[row])
-        if level == NO_LEVEL:
-            best["label"] = None
-        elif level < len(prediction.tree.upper_levels):
-            best["label"] = best["path"][level]["label"]
-            best["score"] = best["path"][level]["score"]
-        if rejection.has_no_content[row]:
-            best["reason"] = NO_CONTENT
-    if shown.novelty:
-        best["novelty"] = float(prediction.novelty[row])
-    if shown.read:
-        best["read"] = float(prediction.inputs.embedded.read_fraction[row])
-    if shown.documents:
-        found = prediction.inputs.documents
-        best["documents"] = [_document(prediction, found, row, rank) for rank in range(found.rows.shape[1])]
-    return best if best_only else answers
+    if prediction.is_in_set is not None:
+        chosen = [label for label in np.argsort(-scores, kind="stable") if prediction.is_in_set[row, label]]
+        names = prediction.label_names
+        best["labels"] = [ScoredLabel(label=names[label], score=float(scores[label])) for label in chosen]
+        best["labels_per_class"] = prediction.labels_per_class
+    if prediction.levels is None:
+        return
+    level = int(prediction.levels[row])
+    if level == NO_LEVEL:
+        best["label"] = None
+    elif level < len(prediction.tree):
+        best |= best["path"][level]
+    if prediction.has_no_content[row]:
+        best["reason"] = NO_CONTENT
 
 
 def with_unreadable(given: Iterable[InputRow | FailedFile], answers: Iterable[Any], best_only: bool) -> list[Any]:
@@ -248,39 +215,26 @@ def _unreadable(failed: FailedFile, best_only: bool) -> Answer | list[Answer]:
     return answer if best_only else [answer]
 
 
+def failed_file_of(answer: Mapping[str, Any]) -> FailedFile:
+    """The file that could not be read, by the answer to it."""
+    return FailedFile(answer["file"], answer["reason"], answer["remedy"], answer.get("detail", ""))
+
+
 def raise_if_unreadable(answer: Answer | list[Answer]) -> None:
     """Raise UnreadableFile for the answer to a file that could not be read."""
     best = answer[0] if isinstance(answer, list) else answer
     if best["score"] is None:
-        raise UnreadableFile(best["file"], best["reason"], best["remedy"], best.get("detail", ""))
+        raise UnreadableFile.of(failed_file_of(best))
 
 
 def _path(prediction: Prediction, row: int, label: int) -> list[ScoredLabel]:
     """Nodes from the top to a label with their probabilities, and the label."""
     scores = prediction.probabilities[row]
-    path = []
-    for level in prediction.tree.upper_levels:
-        node = int(level.node_of_label[label])
-        of_node = np.flatnonzero(level.node_of_label == node)
-        path.append(ScoredLabel(label=level.names[node], score=float(scores[of_node].sum())))
-    path.append(ScoredLabel(label=prediction.label_names[label], score=float(scores[label])))
-    return path
-
-
-def _label_set(prediction: Prediction, row: int) -> list[ScoredLabel]:
-    """Labels in the set of a text, most probable first."""
-    scores = prediction.probabilities[row]
-    is_in_set = prediction.label_sets.is_in_set[row]
-    labels = []
-    for label in np.argsort(-scores, kind="stable"):
-        if is_in_set[label]:
-            labels.append(ScoredLabel(label=prediction.label_names[label], score=float(scores[label])))
-    return labels
-
-
-def _labels(neighbor: ShownText) -> list[str | None]:
-    """Labels of a neighbor; ``[None]`` if it has none."""
-    return neighbor["labels"] if "labels" in neighbor else [neighbor.get("label")]
+    nodes = [(prediction.label_names[label], scores[label])]
+    for level in reversed(prediction.tree):
+        node = level.node_of_label[label]
+        nodes.insert(0, (level.names[node], scores[level.node_of_label == node].sum()))
+    return [ScoredLabel(label=name, score=float(score)) for name, score in nodes]
 
 
 def _neighbor(prediction: Prediction, row: int, rank: int) -> ShownText:
@@ -291,13 +245,14 @@ def _neighbor(prediction: Prediction, row: int, rank: int) -> ShownText:
     return {name: value for name, value in neighbor.items() if name != "text_pair" or value is not None}
 
 
-def _document(prediction: Prediction, found: SearchResult, row: int, rank: int) -> ShownText:
+def _document(prediction: Prediction, row: int, rank: int) -> ShownText:
     """Describe a nearest document without empty fields."""
+    found = prediction.inputs.documents
     document = found.example(row, rank) | _text_passage(prediction, found, row, rank)
     return {name: value for name, value in document.items() if name != "labels" and value is not None}
 
 
-def _text_passage(prediction: Prediction, found: ShownNeighbors, row: int, rank: int) -> ShownText:
+def _text_passage(prediction: Prediction, found: Any, row: int, rank: int) -> ShownText:
     """Describe the passage of the text that a neighbor is nearest to, if the text has several."""
     passages = prediction.inputs.embedded.passages
     if passages is None or passages.counts[row] == 1:
@@ -319,8 +274,6 @@ def _place(prediction: Prediction, row: int, origin: Origin, explanation: Explan
         passage = explanation.get("passage", {})
     elif origin.places and prediction.neighbor_weights.shape[1]:
         passage = _text_passage(prediction, prediction.neighbors, row, 0).get("text_passage", {})
-    place = PlaceShown(file=origin.file)
-    for name in PlaceShown.__annotations__:
-        if name in passage:
-            place[name] = passage[name]
-    return place
+    return PlaceShown(file=origin.file) | {
+        name: passage[name] for name in PlaceShown.__annotations__ if name in passage
+    }

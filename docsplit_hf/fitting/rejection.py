@@ -106,13 +106,10 @@ def texts_needed(confidence: np.ndarray, right: np.ndarray, error: float, import
 def _starts(sizes: np.ndarray, error: float, failure: float) -> np.ndarray:
     """Numbers of texts of the groups at which tests start, by the effective sizes ``(m,)`` of all groups."""
     for errors in ERRORS_AT_STARTS:
-        most = len(sizes) if errors == ERRORS_AT_STARTS[-1] else len(sizes) // 2
-        starts = []
-        for wrong in errors:
-            is_enough = tail_probability(wrong, sizes, error) <= failure / len(errors)
-            starts += (np.flatnonzero(is_enough[:most])[:1] + 1).tolist()
-        if len(starts) == len(errors):
-            return np.array(starts)
+        most = sizes if errors == ERRORS_AT_STARTS[-1] else sizes[: len(sizes) // 2]
+        is_enough = [tail_probability(wrong, most, error) <= failure / len(errors) for wrong in errors]
+        if len(most) and np.any(is_enough, axis=1).all():
+            return np.argmax(is_enough, axis=1) + 1
     return np.array([], int)
 
 
@@ -167,14 +164,12 @@ def importance_weights(targets: np.ndarray, proportions: np.ndarray) -> np.ndarr
 def _error_at(probability: Callable[[float], float], wanted: float) -> float:
     """Error rate at which a probability that falls as errors become more frequent has a value, by bisection."""
     low = 0.0
-    high = 1.0
+    step = 1.0
     for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        if probability(middle) > wanted:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+        step /= 2
+        if probability(low + step) > wanted:
+            low += step
+    return low + step / 2
 
 
 class AccuracyInterval(NamedTuple):

@@ -1,12 +1,11 @@
 import copy
-import logging
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classifier.fit import BETTER_ENCODER, _name_better_encoder, fit
+from docsplit_hf.classifier.fit import fit
 from docsplit_hf.encoding.embedders import ClassifierEmbedder
 from docsplit_hf.fitting.ensemble.fitting import weigh_experts
 from docsplit_hf.fitting.ensemble.registry import EXPERTS
@@ -305,18 +304,6 @@ def test_an_encoder_with_equal_embeddings_for_all_texts_is_logged(filled, caplog
     caplog.clear()
     fit(filled.embedder, filled.datastore)
     assert "one vector" not in caplog.text
-
-
-def test_after_a_fit_with_the_included_encoder_the_log_names_a_better_one_once(filled, caplog):
-    _name_better_encoder.cache_clear()
-    with caplog.at_level(logging.INFO, "docsplit_hf"):
-        filled.fit(show_progress=False)
-        assert BETTER_ENCODER not in caplog.text
-        filled.model.config.encoder_config.name_or_path = "docsplit-small-en"
-        for _ in range(2):
-            filled.fit(show_progress=False)
-    [record] = [record for record in caplog.records if BETTER_ENCODER in record.getMessage()]
-    assert record.levelno == logging.INFO and "docs/encoders.md" in record.getMessage()
 
 
 def test_documents_that_are_versions_are_left_out_unless_they_clearly_help(untrained, monkeypatch):

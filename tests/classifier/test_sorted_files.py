@@ -30,7 +30,7 @@ def make_files(folder, count=12):
         score = None if i == 7 else round(0.5 + i / 100, 3)
         label = None if i == 7 else LABELS[i % 5]
         reason = "encrypted" if i == 7 else None
-        answers.append({"file": name, "label": label, "score": score, "page": i + 1, "reason": reason})
+        answers.append({"file": name, "label": label, "score": score, "page": str(i + 1), "reason": reason})
     return answers, list(paths.values())
 
 

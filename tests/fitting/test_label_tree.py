@@ -52,7 +52,7 @@ def draw_probabilities(count, labels, seed, sharpness=3.0):
 def test_a_parent_has_the_sum_of_its_labels(names, seed):
     tree = label_tree(label_paths(names))
     probabilities, _ = draw_probabilities(5, len(names), seed)
-    for level in tree.upper_levels:
+    for level in tree:
         sums = node_probabilities(probabilities, level)
         np.testing.assert_allclose(sums.sum(1), 1, rtol=1e-5)
         for node, name in enumerate(level.names):
@@ -65,9 +65,9 @@ def test_a_parent_has_the_sum_of_its_labels(names, seed):
 @given(NAMES)
 def test_each_level_tells_apart_more_labels_than_the_one_above(names):
     tree = label_tree(label_paths(names))
-    counts = [1, *(len(level.names) for level in tree.upper_levels), len(names)]
-    assert tree.is_flat or counts == sorted(set(counts))
-    for above, level in zip(tree.upper_levels[:-1], tree.upper_levels[1:], strict=True):
+    counts = [1, *(len(level.names) for level in tree), len(names)]
+    assert not tree or counts == sorted(set(counts))
+    for above, level in zip(tree[:-1], tree[1:], strict=True):
         parents = {(node, above.node_of_label[label]) for label, node in enumerate(level.node_of_label)}
         assert len(parents) == len(level.names)  # each node has one parent
 
@@ -78,16 +78,16 @@ def test_an_answer_is_on_the_path_of_the_most_probable_label(names, seed, thresh
     probabilities, _ = draw_probabilities(20, len(names), seed, sharpness=1.0)
     confidence = path_probabilities(probabilities, tree)
     assert (np.diff(confidence, axis=1) <= 1e-6).all()  # parents are at least as probable
-    limits = np.array(thresholds)[: tree.level_count]
+    limits = np.array(thresholds)[: len(tree) + 1]
     levels = answered_levels(confidence, limits)
     for row, level in enumerate(levels.tolist()):
         best = int(probabilities[row].argmax())
         if level == NO_LEVEL:
             assert (confidence[row] < limits).all()
-        elif level == tree.level_count - 1:
+        elif level == len(tree):
             assert confidence[row, level] == probabilities[row, best]
         else:
-            node_of_label = tree.upper_levels[level].node_of_label
+            node_of_label = tree[level].node_of_label
             of_node = probabilities[row, node_of_label == node_of_label[best]].sum()
             assert (
                 confidence[row, level] == pytest.approx(of_node, abs=1e-6) and confidence[row, level] >= limits[level]
@@ -99,7 +99,7 @@ def test_an_answer_is_on_the_path_of_the_most_probable_label(names, seed, thresh
 def test_one_level_equals_flat(seed, error):
     probabilities, labels = draw_probabilities(200, 6, seed)
     ones = np.ones((1, 200))
-    assert label_tree(label_paths([f"law {number}" for number in range(6)])).is_flat
+    assert label_tree(label_paths([f"law {number}" for number in range(6)])) == FLAT
     right = right_by_level(probabilities, labels, FLAT)
     confidence = path_probabilities(probabilities, FLAT)
     [threshold] = level_thresholds(confidence, right, error, ones, level_failure(1))
@@ -116,8 +116,8 @@ def test_one_level_equals_flat(seed, error):
 def test_the_error_holds_at_all_levels_together_in_nine_of_ten_draws(sharpness, level_count):
     """Labels are confused within their parents, so that many texts are answered by a parent."""
     tree = label_tree(label_paths([f"{a} > {b} > {c}" for a in "xyz" for b in "de"[: level_count - 1] for c in "mnop"]))
-    assert tree.level_count == level_count
-    count = len(tree.upper_levels[0].node_of_label)
+    assert len(tree) + 1 == level_count
+    count = len(tree[0].node_of_label)
     error = 0.1
 
     def draw(texts, seed):
@@ -125,7 +125,7 @@ def test_the_error_holds_at_all_levels_together_in_nine_of_ten_draws(sharpness, 
         right = rng.integers(count, size=texts)
         logits = rng.normal(size=(texts, count))
         logits[np.arange(texts), right] += 1.0
-        for level in tree.upper_levels:
+        for level in tree:
             logits += sharpness * (level.node_of_label[right][:, None] == level.node_of_label)
         odds = np.exp(logits * rng.uniform(0.3, 1.5, size=(texts, 1)))
         probabilities = (odds / odds.sum(1, keepdims=True)).astype(np.float32)
@@ -149,13 +149,13 @@ def test_the_error_holds_at_all_levels_together_in_nine_of_ten_draws(sharpness, 
 def test_paths():
     names = ["law > contracts > lease", "law > contracts > sale", "law > torts", "tax", "law"]
     tree = label_tree(label_paths(names))
-    assert [level.names for level in tree.upper_levels] == [
+    assert [level.names for level in tree] == [
         ("law", "tax"),
         ("law > contracts", "law > torts", "tax", "law"),
     ]
-    assert label_tree(label_paths(names, False)).is_flat
-    assert label_tree(label_paths(["price > 10", "large", "small"])).is_flat  # merges nothing
-    assert label_tree(label_paths(["all > a", "all > b"])).is_flat  # merges everything
+    assert label_tree(label_paths(names, False)) == FLAT
+    assert label_tree(label_paths(["price > 10", "large", "small"])) == FLAT  # merges nothing
+    assert label_tree(label_paths(["all > a", "all > b"])) == FLAT  # merges everything
     assert label_paths(["x > ", " > y", "a >b"]) == [["x > "], [" > y"], ["a >b"]]
     assert label_paths(["comp.os", "alt"], ".") == [["comp", "comp.os"], ["alt"]]
 
@@ -170,7 +170,7 @@ def test_parents_by_a_dictionary():
         ["tax"],
     ]
     tree = label_tree(paths)
-    assert [level.names for level in tree.upper_levels] == [("law", "tax"), ("law > contracts", "torts", "tax")]
+    assert [level.names for level in tree] == [("law", "tax"), ("law > contracts", "torts", "tax")]
 
 
 ERRORS = {
@@ -194,7 +194,7 @@ def test_an_invalid_hierarchy_is_refused(case):
 def test_labels_of_a_larger_tree_keep_their_nodes():
     tree = label_tree(label_paths(["a > x", "a > y", "b"]))
     extended = extend_tree(tree, np.array([3, 0, 1]), ["a > y", "b", "a > new", "a > x"])
-    [level] = extended.upper_levels
+    [level] = extended
     assert [level.names[node] for node in level.node_of_label] == ["a", "b", "a > new", "a"]
     assert extend_tree(FLAT, np.array([0]), ["a", "b > c"]) is FLAT
 

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
-from ...classifier.sorted_files import ANSWERS, SortedFile
+from ...classifier.row_files import write_rows
+from ...classifier.sorted_files import ANSWERS, SortedFile, count_by_folder
 from ...classifier.sorted_folder import Sorted
-from ...classifier.sorting_plan import count_by_folder, plan_lines, write_plan
 from ...fitting.rejection import RejectionLimits
+from ...reading.characters import replace_lone_surrogates
 from ...reading.files.failure_lists import FAILED
 from ...training.command_line import parse_arguments, show_log
 from ..pipelines import check_installation, open_pipeline
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ...classifier.pipeline import KNNClassifierPipeline
 
 SHOWN_FILES = 20
+PLAN_COLUMNS = ("file", "label", "page", "reason", "confidence", "destination")
 MAIN_OPTIONS = (
     "model_name_or_path", "predict", "predict_output", "dry_run", "safe_csv", "text_column", "explain", "reject",
     "novelty", "labels_at", "return_neighbors", "max_length",
@@ -230,9 +232,21 @@ def describe_sorted(sorted_files: Sorted, folder: Path) -> str:
 def show_plan(planned: list[SortedFile], source: Path, folder: Path) -> dict[str, Any]:
     """Print where files would be sorted, and write it beside the folder; return the figures for ``--json``."""
     path = folder.with_name(f"{folder.name}-plan.csv")
-    write_plan(planned, source, path)
-    for line in plan_lines(planned[:SHOWN_FILES], source):
-        print(line)
+    names = [_shown_name(entry, source) for entry in planned]
+    rows = [
+        {
+            "file": name,
+            "label": entry.label,
+            "page": entry.page,
+            "reason": entry.reason,
+            "confidence": entry.score,
+            "destination": entry.target,
+        }
+        for name, entry in zip(names, planned, strict=True)
+    ]
+    write_rows(path, lambda: rows, PLAN_COLUMNS, safe_csv=True)
+    for name, entry in zip(names[:SHOWN_FILES], planned, strict=False):
+        print(f"{name} -> {entry.target}{entry.remark()}")
     if len(planned) > SHOWN_FILES:
         print("...")
     by_folder = count_by_folder(planned)
@@ -240,6 +254,14 @@ def show_plan(planned: list[SortedFile], source: Path, folder: Path) -> dict[str
     for name, count in by_folder.items():
         print(f"  {count:7,}  {name}")
     return {"plan": str(path), "files": len(planned), "by_folder": by_folder}
+
+
+def _shown_name(entry: SortedFile, source: Path) -> str:
+    """The name of a file below a folder, with its folders; elsewhere its whole path."""
+    path = Path(entry.source or "")
+    folder = source.resolve()
+    name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) and path != folder else path.as_posix()
+    return replace_lone_surrogates(name)
 
 
 class Parsed(NamedTuple):

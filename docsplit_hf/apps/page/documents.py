@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...classifier.sorting_plan import reason_of
+from ...classifier.sorted_files import reason_of
 from ...reading.files.failures import FailedFile
 from ...reading.files.finding import is_hidden
 from ...reading.files.ocr import installed_engine

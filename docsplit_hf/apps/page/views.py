@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...classifier.sorting_plan import SHOWN_WORDS, reason_of
+from ...classifier.sorted_files import SHOWN_WORDS, reason_of
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ...reading.origins import describe_place
 from .document_links import LINKS

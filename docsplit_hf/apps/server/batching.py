@@ -23,7 +23,7 @@ from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
-    from ...classifier.answering import PredictedTexts
+    from ...fitting.prediction import Prediction
     from .states import State
 
 BYTES_PER_TOKEN = 4  # an estimate, for the time before texts are tokenized
@@ -34,12 +34,12 @@ RETRY_SECONDS = 5  # after which a client may ask again
 class ReadTexts(NamedTuple):
     """What a job returns: the predictions of its texts, and their tokens."""
 
-    predicted: PredictedTexts
+    predicted: Prediction
     token_count: int
 
     def answers(self) -> list[Any]:
         """The answer to each text."""
-        return [self.predicted.answer(row) for row in range(len(self.predicted.prediction.probabilities))]
+        return [self.predicted.answer(row) for row in range(len(self.predicted.probabilities))]
 
 
 @dataclass

@@ -100,7 +100,7 @@ class Server:
             raise unprocessable(classifier.without_paths(str(error))) from error
         self.metrics.texts.labels(classifier.name).inc(len(texts))
         if options.get("reject") is not None:
-            levels = result.predicted.prediction.rejection.levels
+            levels = result.predicted.levels
             self.metrics.rejectable.labels(classifier.name).inc(len(levels))
             self.metrics.rejected.labels(classifier.name).inc(int((levels == NO_LEVEL).sum()))
         return result
@@ -117,15 +117,15 @@ class Server:
 
     def label_scores(self, result: ReadTexts) -> LabelScores:
         """What a classifier says of one text."""
-        prediction = result.predicted.prediction
+        prediction = result.predicted
         names = prediction.label_names
-        rejection = prediction.rejection
+        levels = prediction.levels
         # A question is about labels: a parent in a tree of labels is no answer to it.
-        is_rejected = None if rejection is None else bool(rejection.levels[0] < prediction.tree.level_count - 1)
+        is_rejected = None if levels is None else bool(levels[0] < len(prediction.tree))
         return LabelScores(
             probabilities=dict(zip(names, prediction.probabilities[0].tolist(), strict=True)),
             is_rejected=is_rejected,
-            reason="no content" if is_rejected and rejection.has_no_content[0] else None,
+            reason="no content" if is_rejected and prediction.has_no_content[0] else None,
         )
 
     def labels(self, state: State) -> Labels:

@@ -15,7 +15,6 @@ from ..ensemble.held_out_scores import are_texts
 from ..ensemble.scoring import prepare_experts
 from .findings import (
     DuplicateGroup,
-    SuspectLabel,
     confused_labels,
     duplicate_groups,
     nearest_examples,
@@ -60,28 +59,28 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
         checked=len(answers.rows),
         not_checked=answers.missing,
         wrong_labels=round(wrong, 1),
-        label_issues=[_label_issue(suspect, answers.names, ids, labels, texts) for suspect in suspects],
+        label_issues=[
+            LabelIssue(
+                id=ids[suspect.row],
+                given=labels[suspect.row],
+                suggested=_named(suspect.suggested, answers.names),
+                apply=suspect.sure,
+                probability=suspect.probability,
+                near_given=suspect.near_given,
+                near_suggested=suspect.near_suggested,
+                text=texts[suspect.row],
+            )
+            for suspect in suspects
+        ],
         duplicates=[_duplicates(group, ids, labels, texts) for group in groups],
         outliers=found_outliers,
         confused_labels=confused,
     )
 
 
-def _label_issue(
-    suspect: SuspectLabel, names: list[str], ids: list[str], labels: list[Labels], texts: list[str]
-) -> LabelIssue:
-    """Describe a suspect label; ``names`` are those of the fitted labels, the other lists are by example."""
-    suggested = suspect.suggested
-    return LabelIssue(
-        id=ids[suspect.row],
-        given=labels[suspect.row],
-        suggested=[names[number] for number in suggested] if isinstance(suggested, list) else names[suggested],
-        apply=suspect.sure,
-        probability=suspect.probability,
-        near_given=suspect.near_given,
-        near_suggested=suspect.near_suggested,
-        text=texts[suspect.row],
-    )
+def _named(numbers: int | list[int], names: list[str]) -> Labels:
+    """The name of a label by its number, or the names of several."""
+    return [names[number] for number in numbers] if isinstance(numbers, list) else names[numbers]
 
 
 def _duplicates(group: DuplicateGroup, ids: list[str], labels: list[Labels], texts: list[str]) -> Duplicates:
@@ -102,10 +101,8 @@ def _duplicates(group: DuplicateGroup, ids: list[str], labels: list[Labels], tex
 
 def _labels_of(snapshot: Snapshot) -> list[Labels]:
     """Name of the label of each example, or list of names."""
-    names = np.array(snapshot.label_names, dtype=object)
-    if snapshot.multi_label:
-        return [names[row].tolist() for row in snapshot.labels]
-    return names[snapshot.labels].tolist()
+    numbers = [np.flatnonzero(row).tolist() for row in snapshot.labels] if snapshot.multi_label else snapshot.labels
+    return [_named(number, snapshot.label_names) for number in numbers]
 
 
 class OutOfFold(NamedTuple):
@@ -140,9 +137,7 @@ def out_of_fold(snapshot: Snapshot) -> OutOfFold:
     has_answer = np.ones(len(ids), bool)
     missing = {}
     for reason, applies in reasons.items():
-        count = int((has_answer & applies).sum())
-        if count:
-            missing[reason] = count
+        missing[reason] = int((has_answer & applies).sum())
         has_answer &= ~applies
     rows = np.flatnonzero(has_answer)
     order = np.argsort(held_out.ids, kind="stable")
@@ -152,7 +147,7 @@ def out_of_fold(snapshot: Snapshot) -> OutOfFold:
         probabilities=held_out.probabilities[place],
         names=ready.ensemble.labels,
         labels=labels,
-        missing=missing,
+        missing={reason: count for reason, count in missing.items() if count},
     )
 
 
@@ -185,8 +180,7 @@ def corrections(audit: Audit, snapshot: Snapshot) -> tuple[dict[str, Labels], li
     _check_audit(audit, snapshot, known)
     counts = Counter(name for label in known.values() for name in _names(label))
     kept: dict[str, str] = {}
-    removals = [(row_id, []) for row_id in audit.to_remove]
-    for row_id, label in [*audit.new_labels.items(), *removals]:
+    for row_id, label in [*audit.new_labels.items(), *((row_id, []) for row_id in audit.to_remove)]:
         old = _names(known[row_id])
         new = _names(label)
         last_of = [name for name in old if counts[name] == 1 and name not in new]
@@ -206,8 +200,9 @@ def corrections(audit: Audit, snapshot: Snapshot) -> tuple[dict[str, Labels], li
 def _check_audit(audit: Audit, snapshot: Snapshot, known: dict[str, Labels]) -> None:
     """Raise ValueError if the audit is of other examples; ``known`` are the present labels by id."""
     given = {issue.id: issue.given for issue in audit.label_issues}
-    for group in audit.duplicates:
-        given |= dict(zip(group.ids, group.labels, strict=False))
+    given |= {
+        row_id: label for group in audit.duplicates for row_id, label in zip(group.ids, group.labels, strict=False)
+    }
     given |= {outlier.id: outlier.label for outlier in audit.outliers}
     for row_id in [*audit.new_labels, *audit.to_remove]:
         if row_id not in known:

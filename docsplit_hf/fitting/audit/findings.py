@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
@@ -98,21 +99,13 @@ def duplicate_groups(rows: pa.Table) -> list[DuplicateGroup]:
     similarity = np.concatenate([pairs.similarity for pairs in found])
     graph = sp.coo_array((np.ones(len(edges)), tuple(edges.T)), (len(texts), len(texts)))
     _, group_of_row = connected_components(graph, directed=False)
-    rows_of_group = _by_group(group_of_row, np.arange(len(group_of_row)))
+    members_of = pd.Series(text_numbers).groupby(group_of_row).indices
     groups = []
-    for number, edges_of_group in _by_group(group_of_row[edges[:, 0]], np.arange(len(edges))).items():
-        members = rows_of_group[number]
-        lowest = float(similarity[edges_of_group].min())
+    for group, lowest in pd.Series(similarity).groupby(group_of_row[edges[:, 0]]).min().items():
+        members = members_of[group]
         exact = len(np.unique(text_numbers[members])) == 1
         groups.append(DuplicateGroup(rows=members.tolist(), similarity=lowest, exact=exact))
     return sorted(groups, key=lambda group: (not group.exact, -group.similarity, group.rows))
-
-
-def _by_group(groups: np.ndarray, values: np.ndarray) -> dict[int, np.ndarray]:
-    """Split values ``(N,)`` by the number of their group ``(N,)``."""
-    order = np.argsort(groups, kind="stable")
-    numbers, starts = np.unique(groups[order], return_index=True)
-    return dict(zip(numbers.tolist(), np.split(values[order], starts[1:]) if len(values) else [], strict=True))
 
 
 def _equal_texts(text_numbers: np.ndarray) -> SimilarPairs:
@@ -142,17 +135,13 @@ def candidate_pairs(sets: sp.csr_array) -> np.ndarray:
     smallest = np.arange(sets.nnz) - np.repeat(sets.indptr[:-1], sizes) < COMPARED_HASHES
     texts = np.repeat(np.arange(len(sizes)), sizes)[smallest]
     shingles = sets.indices[smallest]
+    is_rare = np.bincount(shingles, minlength=sets.shape[1])[shingles] <= MAX_TEXTS_PER_HASH
+    rare = sp.csr_array((np.ones(is_rare.sum(), bool), (texts[is_rare], shingles[is_rare])), sets.shape)
+    found = sp.triu(rare @ rare.T, 1)
     order = np.lexsort((texts, shingles))
-    texts = texts[order]
-    _, starts = np.unique(shingles[order], return_index=True)
-    counts = np.diff(starts, append=len(texts))
-    codes = [np.zeros(0, np.int64)]
-    for count in np.unique(counts[counts > 1]):
-        groups = texts[starts[counts == count][:, None] + np.arange(count)]
-        pairs = (
-            np.triu_indices(count, 1) if count <= MAX_TEXTS_PER_HASH else (np.arange(count - 1), np.arange(1, count))
-        )
-        codes.append(np.unique(groups[:, pairs[0]] * len(sizes) + groups[:, pairs[1]]))
+    is_next = (np.diff(shingles[order]) == 0) & ~is_rare[order][:-1]
+    codes = [found.row.astype(np.int64) * len(sizes) + found.col]
+    codes.append(texts[order][:-1][is_next] * len(sizes) + texts[order][1:][is_next])
     return np.stack(np.divmod(np.unique(np.concatenate(codes)), max(len(sizes), 1)), axis=1)
 
 
@@ -218,9 +207,8 @@ def suspect_labels(
     given = labels[rows]
     wrong, right = wrong_and_right(given, probabilities)
     best = probabilities.argmax(1)
-    found = []
-    for i in np.flatnonzero((given != best) & (wrong >= MIN_WRONG_PROBABILITY)):
-        suspect = SuspectLabel(
+    found = [
+        SuspectLabel(
             row=int(rows[i]),
             suggested=int(best[i]),
             sure=bool(right[i] >= MIN_RIGHT_PROBABILITY),
@@ -228,7 +216,8 @@ def suspect_labels(
             near_given=nearest.agreeing(labels, rows[i], given[i]),
             near_suggested=nearest.agreeing(labels, rows[i], best[i]),
         )
-        found.append(suspect)
+        for i in np.flatnonzero((given != best) & (wrong >= MIN_WRONG_PROBABILITY))
+    ]
     return sorted(found, key=lambda suspect: suspect.probability), float(wrong.sum())
 
 
@@ -290,17 +279,17 @@ def confused_labels(labels: np.ndarray, answers: np.ndarray, names: Sequence[str
     """Find confused pairs of the labels, most confused first, by labels and answers, int64 ``(m,)`` each."""
     matrix = np.zeros((len(names), len(names)), np.int64)
     np.add.at(matrix, (labels, answers), 1)
-    confusions = []
-    for a, b in zip(*np.nonzero(np.triu(matrix + matrix.T, 1)), strict=True):
-        wrong = matrix[a, b] + matrix[b, a]
-        share = wrong / (wrong + matrix[a, a] + matrix[b, b])
-        if wrong >= MIN_CONFUSED_EXAMPLES and share >= MIN_CONFUSED_FRACTION:
-            confusion = ConfusedLabels(
-                first=names[a],
-                second=names[b],
-                first_as_second=int(matrix[a, b]),
-                second_as_first=int(matrix[b, a]),
-                share=float(share),
-            )
-            confusions.append(confusion)
+    wrong = matrix + matrix.T
+    share = wrong / np.maximum(wrong + matrix.diagonal() + matrix.diagonal()[:, None], 1)
+    is_confused = np.triu((wrong >= MIN_CONFUSED_EXAMPLES) & (share >= MIN_CONFUSED_FRACTION), 1)
+    confusions = [
+        ConfusedLabels(
+            first=names[a],
+            second=names[b],
+            first_as_second=int(matrix[a, b]),
+            second_as_first=int(matrix[b, a]),
+            share=float(share[a, b]),
+        )
+        for a, b in np.argwhere(is_confused)
+    ]
     return sorted(confusions, key=lambda confusion: -confusion.share)

@@ -19,7 +19,7 @@ from ..ensemble.content import have_no_content
 from ..ensemble.corpus import id_numbers, texts_in, unit
 from ..ensemble.scoring import PreparedExperts, score_texts
 from ..ensemble.tfidf import words_of
-from ..label_tree import NO_LEVEL, extend_tree
+from ..label_tree import NO_LEVEL
 from ..rejection import check_error, closeness, familiarity
 from .report import MEASURES, Change, DriftReport, mean_change
 
@@ -47,15 +47,11 @@ class KnownWords(NamedTuple):
 
 def known_words(snapshot: Snapshot) -> KnownWords | None:
     """Collect the words of a datastore; None if it keeps no texts."""
-    texts = {text for text in texts_in(snapshot.rows) if text}
-    if snapshot.documents is not None:
-        texts |= {text for text in texts_in(snapshot.documents.rows) if text}
+    states = [state for state in (snapshot, snapshot.documents) if state is not None]
+    texts = {text for state in states for text in texts_in(state.rows) if text}
     if not texts:
         return None
-    document_frequency: Counter[str] = Counter()
-    for text in texts:
-        document_frequency.update(set(words_of(text)))
-    return KnownWords(document_frequency, texts)
+    return KnownWords(Counter(word for text in texts for word in set(words_of(text))), texts)
 
 
 class DriftPeriod(NamedTuple):
@@ -153,14 +149,6 @@ def _unknown_fractions(known: KnownWords | None, texts: list[str]) -> np.ndarray
     return np.array([known.unknown(text)[0] for text in texts])
 
 
-class _MeasuredPeriod(NamedTuple):
-    """Measures and new words of a period."""
-
-    period: DriftPeriod
-    empty: int  # number of empty texts
-    new_words: Counter[str]  # number of texts with each word that the datastore does not have
-
-
 def measure_drift(
     embed: Embed,
     has_head: bool,
@@ -173,10 +161,10 @@ def measure_drift(
     """Measure the drift of texts, as ``KNNClassifierPipeline.measure_drift`` describes."""
     check_error(reject)
     known = known_words(ready.snapshot)
-    measured = _measure(embed, ready, known, texts, "texts", show_progress)
-    current = measured.period
+    current, empty, new_words = _measure(embed, ready, known, texts, "texts", show_progress)
+    reference: DriftPeriod | None
     if earlier is not None:
-        reference: DriftPeriod | None = _measure(embed, ready, known, earlier, "earlier texts", show_progress).period
+        reference, _, _ = _measure(embed, ready, known, earlier, "earlier texts", show_progress)
         reference_name = "texts of an earlier period"
     else:
         reference = _measure_documents(embed, has_head, ready, known)
@@ -191,19 +179,17 @@ def measure_drift(
         rejected = _rejected(ready, current, reject)
     answered_current = _answered(ready, current.probabilities)
     answered_reference = _answered(ready, reference.probabilities)
-    labels = {}
-    for column, name in enumerate(ready.snapshot.label_names):
-        labels[name] = mean_change(answered_current[:, column], answered_reference[:, column])
-    frequent_first = sorted(measured.new_words.items(), key=lambda item: (-item[1], item[0]))
+    by_label = zip(ready.snapshot.label_names, answered_current.T, answered_reference.T, strict=True)
+    frequent_first = sorted(new_words.items(), key=lambda item: (-item[1], item[0]))
     return DriftReport(
         texts=len(current.closeness),
-        empty=measured.empty,
+        empty=empty,
         against=reference_name,
         earlier=len(reference.probabilities),
         reject=reject,
         level=threshold,
         rejected=rejected,
-        labels=labels,
+        labels={name: mean_change(now, then) for name, now, then in by_label},
         drift={name: mean_change(getattr(current, name), getattr(reference, name)) for name in MEASURES},
         new_words=dict(frequent_first[:MAX_NEW_WORDS]),
     )
@@ -215,18 +201,16 @@ def _rejected(ready: PreparedExperts, current: DriftPeriod, reject: float) -> Ch
     No interval: confidences from cross-validation are biased low, so an interval would mislead.
     """
     guarantees = ready.fitted.guarantees
-    label_names = ready.snapshot.label_names
-    tree = extend_tree(guarantees.tree, ready.fitted.ensemble.label_columns(label_names), label_names)
+    tree = ready.fitted.tree_of(ready.snapshot.label_names)
     levels = guarantees.answered_levels(current.probabilities, current.novelty, reject, tree=tree)
-    is_unsure = levels == NO_LEVEL
-    answered_before = guarantees.answered_fraction(reject)
-    return Change(now=float(np.mean(is_unsure | current.without_content)), then=1 - answered_before)
+    is_rejected = (levels == NO_LEVEL) | current.without_content
+    return Change(now=float(np.mean(is_rejected)), then=1 - guarantees.answered_fraction(reject))
 
 
 def _measure(
     embed: Embed, ready: PreparedExperts, known: KnownWords | None, given: Any, what: str, show_progress: bool
-) -> _MeasuredPeriod:
-    """Embed and measure the texts of a period, window by window."""
+) -> tuple[DriftPeriod, int, Counter[str]]:
+    """Measure the texts of a period, window by window; also the number of empty texts, and of texts by new word."""
     if isinstance(given, (str, Path, dict)):
         raise TypeError(f"Expected a list of {what}, got {str(given)[:60]!r}: pass [text].")
     given = as_list(given)
@@ -244,18 +228,15 @@ def _measure(
                 pairs = [pairs[row] for row in rows]
                 joined = joined_texts(texts, pairs)
                 predictions = embed(texts, pairs)
-                part = measure_period(ready, known, predictions.retrieval_embeddings, joined, predictions.logits)
-                if known is not None:
-                    for text in joined:
-                        _, unknown = known.unknown(text)
-                        new_words.update(unknown)
-                parts.append(part)
+                parts.append(measure_period(ready, known, predictions.retrieval_embeddings, joined, predictions.logits))
+                for text in joined if known is not None else ():
+                    new_words.update(known.unknown(text)[1])
             count += len(window)
             progress.update(len(window))
     if not parts:
         raise ValueError(f"All {count} {what} are empty." if count else f"There are no {what}: give at least one.")
     period = DriftPeriod(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    return _MeasuredPeriod(period, empty=count - len(period.closeness), new_words=new_words)
+    return period, count - len(period.closeness), new_words
 
 
 def _answered(ready: PreparedExperts, probabilities: np.ndarray) -> np.ndarray:

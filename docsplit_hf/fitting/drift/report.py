@@ -105,15 +105,11 @@ class DriftReport:
         known = {name: change for name, change in self.drift.items() if change.low is not None}
         if not known:
             return "Changes cannot be measured: intervals need at least two texts of each period."
-        changed = []
-        for name, change in known.items():
-            if change.is_certain:
-                rose, fell = MEASURES[name]
-                changed.append(fell if change.now < change.then else rose)
-        if not changed:
-            measured = ", ".join(name.replace("_", " ") for name in known)
-            return f"No significant change of {self.texts:,} texts in {measured}: every interval includes 0."
-        return f"Significant change: the texts are {', '.join(changed)}."
+        changed = [MEASURES[name][one.now < one.then] for name, one in known.items() if one.is_certain]
+        if changed:
+            return f"Significant change: the texts are {', '.join(changed)}."
+        measured = ", ".join(known).replace("_", " ")
+        return f"No significant change of {self.texts:,} texts in {measured}: every interval includes 0."
 
     def to_json(self, path: str | Path) -> None:
         """Write the report and its ``verdict`` as JSON; an infinite ``level`` becomes null.
@@ -158,24 +154,16 @@ class DriftReport:
         for name, change in labels[:MAX_PRINTED_LABELS]:
             # No interval: with many labels, some would exclude 0 by chance.
             rows[f"label {_cut(name)}"] = Change(change.now, change.then)
-        for name, change in self.drift.items():
-            if change.now is not None:
-                rows[name.replace("_", " ")] = change
-        return rows
+        known = {name.replace("_", " "): change for name, change in self.drift.items() if change.now is not None}
+        return rows | known
 
 
 def _cells(change: Change) -> dict[str, str]:
     """Format the cells of one row of the printed table."""
-    cells = {"now": "", "then": "", "difference": "", "98.3 % interval": ""}
-    if change.now is not None:
-        cells["now"] = f"{change.now:.3f}"
-    if change.then is not None:
-        cells["then"] = f"{change.then:.3f}"
-    if change.now is not None and change.then is not None:
-        cells["difference"] = f"{change.now - change.then:+.3f}"
-    if change.low is not None:
-        cells["98.3 % interval"] = f"{change.low:+.3f} to {change.high:+.3f}"
-    return cells
+    now, then = ("" if mean is None else f"{mean:.3f}" for mean in (change.now, change.then))
+    difference = f"{change.now - change.then:+.3f}" if now and then else ""
+    interval = "" if change.low is None else f"{change.low:+.3f} to {change.high:+.3f}"
+    return {"now": now, "then": then, "difference": difference, "98.3 % interval": interval}
 
 
 def _cut(text: str) -> str:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from ...reading.files.places import Place
+from ...reading.origins import Origin
 from ...reading.words import words_of
 from ..prediction import Explanation, WordWeight
+from .fit import Ensemble
 from .registry import EXPERTS
-
-if TYPE_CHECKING:
-    from ...reading.files.places import Place
-    from ...reading.origins import Origin
-    from .fit import Ensemble
-    from .scoring import Scores
+from .scoring import Scores
 
 MAX_EXPLAINED_WORDS = 5
 CLASS_PROPORTIONS = "class proportions"  # contribution of the shift, beside those of the experts
@@ -39,13 +36,12 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
         ("class proportions"), to the log odds of the two labels; the ``words`` that contribute most; and what speaks
         for the label in how the text is written, ``style``. For a label added after ``fit``, a ``note`` instead.
     """
-    places = np.flatnonzero(scored.columns == label)
-    if not len(places):
+    compared = _compared(scored, ensemble, row, label)
+    if compared is None:
         return Explanation(against=None, experts={}, words=[], note=ADDED_AFTER_FIT)
-    column = int(places[0])
+    column, against = compared
     scores = scored.weighted_logits[:, row]
     shift = ensemble.learned.shift
-    against = None if ensemble.multi_label else _next_best(scores.sum(0) + shift, column)
     log_odds = scores[:, column] - (0 if against is None else scores[:, against])
     contributions = dict(zip(ensemble.experts, log_odds.tolist(), strict=True))
     if against is not None and shift.any():
@@ -66,40 +62,47 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
     return explanation
 
 
-def _next_best(logits: np.ndarray, column: int) -> int:
-    """Find the label with the highest of the logits ``(C,)``, except ``column``."""
-    others = logits.copy()
-    others[column] = -np.inf
-    return int(others.argmax())
+def _compared(scored: Scores, ensemble: Ensemble, row: int, label: int) -> tuple[int, int | None] | None:
+    """The columns of a label and of the next best one; None for a label that was added after ``fit``."""
+    places = np.flatnonzero(scored.columns == label)
+    if not len(places):
+        return None
+    column = int(places[0])
+    if ensemble.multi_label:
+        return column, None
+    logits = scored.weighted_logits[:, row].sum(0) + ensemble.learned.shift
+    logits[column] = -np.inf
+    return column, int(logits.argmax())
 
 
 def _top_words(scored: Scores, ensemble: Ensemble, row: int, column: int, against: int | None) -> list[WordWeight]:
-    """Find the words that contribute most."""
-    contributions = _word_contributions(scored, ensemble, row, column, against)
-    if contributions is None:
+    """Find the words that contribute most, by the first expert with scores that are sums over words."""
+    if scored.words is None:
         return []
-    indices = scored.words.row(row).indices
+    found = _word_contributions(scored, ensemble, row, column, against, ensemble.weights)
+    contributions = next(found, np.zeros(0))
+    terms = scored.words.row(row).indices
     best = np.argsort(-contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
     return [
-        WordWeight(word=ensemble.terms[indices[i]], weight=float(contributions[i]))
-        for i in best
-        if contributions[i] > 0
+        WordWeight(word=ensemble.terms[terms[i]], weight=float(contributions[i])) for i in best if contributions[i] > 0
     ]
 
 
 def _word_contributions(
-    scored: Scores, ensemble: Ensemble, row: int, column: int, against: int | None
-) -> np.ndarray | None:
-    """Contribution of each word of a text, by the first expert with scores that are sums over words; None without."""
-    if scored.words is None:
-        return None
+    scored: Scores,
+    ensemble: Ensemble,
+    row: int,
+    column: int,
+    against: int | None,
+    weights: Mapping[str, float],
+) -> Iterator[np.ndarray]:
+    """Contribution of each word of a text by each expert with scores that are sums over words."""
     words = scored.words.row(row)
-    for name, weight in ensemble.weights.items():
+    for name, weight in weights.items():
         learned = ensemble.learned.by_expert[name]
         contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
         if contributions is not None:
-            return contributions
-    return None
+            yield contributions
 
 
 def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, text: str, origin: Origin) -> Place | None:
@@ -108,17 +111,15 @@ def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, tex
     A word on several pages contributes to each by how often it is there. None if no expert counts words, or the label
     was added after ``fit``.
     """
-    columns = np.flatnonzero(scored.columns == label)
-    if not len(columns) or scored.words is None:
+    compared = _compared(scored, ensemble, row, label)
+    if compared is None or scored.words is None:
         return None
-    column = int(columns[0])
-    scores = scored.weighted_logits[:, row].sum(0) + ensemble.learned.shift
-    against = None if ensemble.multi_label else _next_best(scores, column)
-    contributions = _contributions_of_all(scored, ensemble, row, column, against, ensemble.weights)
-    if not contributions.any():  # the experts that count words have no weight
-        equal = dict.fromkeys(ensemble.weights, 1.0)
-        contributions = _contributions_of_all(scored, ensemble, row, column, against, equal)
-    if not contributions.any():
+    # Equal weights, if the experts that count words have none.
+    for weights in (ensemble.weights, dict.fromkeys(ensemble.weights, 1.0)):
+        contributions = sum(_word_contributions(scored, ensemble, row, *compared, weights), np.zeros(1))
+        if contributions.any():
+            break
+    else:
         return None
     vocabulary = ensemble.tfidf.columns
     contribution_of = dict(zip(scored.words.row(row).indices.tolist(), contributions.tolist(), strict=True))
@@ -131,22 +132,3 @@ def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, tex
         shares = ((vocabulary.get(word), times / totals[word]) for word, times in count.items())
         sums.append(sum(contribution_of.get(term, 0.0) * share for term, share in shares))
     return origin.places[int(np.argmax(sums))]
-
-
-def _contributions_of_all(
-    scored: Scores,
-    ensemble: Ensemble,
-    row: int,
-    column: int,
-    against: int | None,
-    weights: Mapping[str, float],
-) -> np.ndarray:
-    """Contribution of each word of a text by all experts with scores that are sums over words."""
-    words = scored.words.row(row)
-    total = np.zeros(len(words.indices))
-    for name, weight in weights.items():
-        learned = ensemble.learned.by_expert[name]
-        contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
-        if contributions is not None:
-            total = total + contributions
-    return total

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...arrays.snapshot import FittedState, Snapshot
 from ..label_tree import SETTING as HIERARCHY_SETTING
-from ..label_tree import is_hierarchy_setting, label_tree
+from ..label_tree import LabelTree, extend_tree, is_hierarchy_setting, label_tree
 from .corpus import DocumentVectors
 from .guarantees import Guarantees, HeldOutAnswers
 from .registry import EXPERTS, Learned
@@ -111,6 +111,10 @@ class Fit:
             return None
         own = dict(zip(self.ensemble.labels, self.thresholds, strict=True))
         return np.array([own.get(name, 0.5) for name in label_names])
+
+    def tree_of(self, label_names: Sequence[str]) -> LabelTree:
+        """The tree of all labels; those added after ``fit`` are nodes of their own."""
+        return extend_tree(self.guarantees.tree, self.ensemble.label_columns(label_names), label_names)
 
     def to_state(self) -> FittedState:
         """Convert to data that a datastore saves."""

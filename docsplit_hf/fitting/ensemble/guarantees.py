@@ -113,17 +113,12 @@ class Guarantees(NamedTuple):
         """Highest novelty at which a text still gets an answer."""
         self._require_held_out()
         lost = self.default_lost if lost is None else lost
-        if not lost:
-            return HIGHEST_NOVELTY
-        return min(
-            HIGHEST_NOVELTY,
-            guaranteed_limit(self.novelty(self.held_out.familiarity), lost, self.importance_weights()),
-        )
+        values = self.novelty(self.held_out.familiarity)
+        return min(HIGHEST_NOVELTY, guaranteed_limit(values, lost, self.importance_weights()) if lost else 1.0)
 
     def lost_fraction(self) -> float:
         """Fraction of the held-out texts above the novelty limit."""
-        is_lost = self.novelty(self.held_out.familiarity) > self.novelty_limit()
-        return self._fraction(is_lost)
+        return self._fraction(self.novelty(self.held_out.familiarity) > self.novelty_limit())
 
     def confidence_threshold(self, error: float, lost: float | None = None) -> float:
         """Lowest confidence at which the error rate is guaranteed to be at most ``error``; infinity if there is none.
@@ -144,11 +139,9 @@ class Guarantees(NamedTuple):
 
     def _tested_thresholds(self, error: float, lost: float | None) -> np.ndarray:
         held_out = self.held_out
-        novelty_of_held_out = self.novelty(held_out.familiarity)
-        held_out_confidence = self._path_confidence(held_out.probabilities, novelty_of_held_out, lost, self.tree)
+        sure = self._path_confidence(held_out.probabilities, self.novelty(held_out.familiarity), lost, self.tree)
         right = right_by_level(held_out.probabilities, held_out.labels, self.tree)
-        failure = level_failure(self.tree.level_count)
-        return level_thresholds(held_out_confidence, right, error, self.importance_weights(), failure)
+        return level_thresholds(sure, right, error, self.importance_weights(), level_failure(len(self.tree) + 1))
 
     def label_thresholds(self, error: float, lost: float | None = None) -> np.ndarray:
         """Threshold of each label, ``(C,)``, by the held-out texts that are answered with it; infinity if too few are.
@@ -159,13 +152,10 @@ class Guarantees(NamedTuple):
 
     def _tested_by_label(self, error: float, lost: float | None) -> np.ndarray:
         held_out = self.held_out
-        answers = held_out.probabilities.argmax(1)
-        sure = self.held_out_confidence(lost)
-        thresholds = []
-        for label in range(held_out.probabilities.shape[1]):
-            of_label = np.where(answers == label, sure, 0)
-            thresholds.append(confidence_threshold(of_label, held_out.right, error, self.importance_weights()))
-        return np.array(thresholds)
+        is_answer = np.eye(held_out.probabilities.shape[1], dtype=bool)[held_out.probabilities.argmax(1)]
+        sure = np.where(is_answer, self.held_out_confidence(lost)[:, None], 0)
+        weights = self.importance_weights()
+        return np.array([confidence_threshold(of_label, held_out.right, error, weights) for of_label in sure.T])
 
     def outcomes_by_label(self, error: float, names: Sequence[str]) -> list[LabelOutcome]:
         """Count the held-out texts that are answered with each label, and the wrong answers among them."""
@@ -197,16 +187,16 @@ class Guarantees(NamedTuple):
 
         ``tree`` is of all labels of ``probabilities`` ``(N, L)``; None: of those that were fitted.
         """
-        path_confidence = self._path_confidence(probabilities, novelty, lost, self.tree if tree is None else tree)
-        return answered_levels(path_confidence, self.level_thresholds(error, lost))
+        sure = self._path_confidence(probabilities, novelty, lost, self.tree if tree is None else tree)
+        return answered_levels(sure, self.level_thresholds(error, lost))
 
     def _path_confidence(
         self, probabilities: np.ndarray, novelty: np.ndarray, lost: float | None, tree: LabelTree
     ) -> np.ndarray:
         """Confidence of the answers at each level, ``(N, D)``; 0 of texts above the novelty limit."""
-        of_nodes = path_probabilities(probabilities, tree)
         limit = self.novelty_limit(lost)
-        return np.stack([confidence(of_level[:, None], novelty, limit) for of_level in of_nodes.T], axis=1)
+        of_levels = path_probabilities(probabilities, tree).T
+        return np.stack([confidence(of_level[:, None], novelty, limit) for of_level in of_levels], axis=1)
 
     def held_out_levels(self, error: float) -> np.ndarray:
         """Number of the level at which each held-out text gets an answer, ``(m,)``; NO_LEVEL for a rejected text."""
@@ -229,16 +219,16 @@ class Guarantees(NamedTuple):
     def answered_by_level(self, error: float) -> list[float]:
         """Fraction of texts that get an answer at each level, from the top, estimated on held-out texts."""
         if not len(self.held_out.ids):
-            return [0.0] * self.tree.level_count
+            return [0.0] * (len(self.tree) + 1)
         levels = self.held_out_levels(error)
-        return [self._fraction(levels == level) for level in range(self.tree.level_count)]
+        return [self._fraction(levels == level) for level in range(len(self.tree) + 1)]
 
     def least_error(self) -> float:
         """Lowest error rate that this number of held-out texts can guarantee."""
         if not len(self.held_out.ids):
             return 1.0
         has_answer = self.held_out_confidence() > 0
-        return least_error(self.importance_weights()[:, has_answer], level_failure(self.tree.level_count))
+        return least_error(self.importance_weights()[:, has_answer], level_failure(len(self.tree) + 1))
 
     def label_set_limits(self, level: float) -> LabelSetLimits:
         """Limits at which sets of labels hold the right ones of a text with the probability ``level``."""
@@ -254,33 +244,27 @@ class Guarantees(NamedTuple):
 
     def effective_size(self) -> float:
         """Number of held-out texts with equal weights that guarantee as much as these; mean over the draws."""
-        every_text = np.ones(len(self.held_out.ids), bool)
-        return float(Groups.of(every_text, self.importance_weights()).sizes[:, -1].mean())
+        return float(Groups.of(self.held_out.right, self.importance_weights()).sizes[:, -1].mean())
 
     def describe(self, error: float) -> str:
         """Describe in sentences the error rates that can be guaranteed, and what ``error`` takes."""
-        count = len(self.held_out.ids)
         achievable = [rate for rate in CANDIDATE_ERRORS if np.isfinite(self.level_thresholds(rate)).any()]
         found = f"Here they guarantee {achievable[0]:g}" if achievable else "They guarantee nothing: too many are wrong"
         needed = self.texts_needed(error)
-        forecast = (
-            "" if needed is None else f" {error:g} takes about {needed:,}, if their answers are as good as these."
-        )
+        forecast = f" {error:g} takes about {needed:,}, if their answers are as good as these." if needed else ""
         return (
-            f"The lowest error that {count:,} held-out texts can guarantee is {self.least_error():.3g}, if all their "
-            f"answers are right. {found}.{forecast} More examples allow a lower one, and so do corrected labels: "
-            "audit()."
+            f"The lowest error that {len(self.held_out.ids):,} held-out texts can guarantee is "
+            f"{self.least_error():.3g}, if all their answers are right. {found}.{forecast} More examples allow a "
+            "lower one, and so do corrected labels: audit()."
         )
 
     def held_out_confidence(self, lost: float | None = None) -> np.ndarray:
         """Confidence of the answers to the held-out texts, ``(m,)``."""
-        novelty_of_held_out = self.novelty(self.held_out.familiarity)
-        return self.confidence(self.held_out.probabilities, novelty_of_held_out, lost)
+        return self.confidence(self.held_out.probabilities, self.novelty(self.held_out.familiarity), lost)
 
     def without(self, row: int) -> Guarantees:
         """Guarantees without one of the held-out texts."""
-        is_kept = np.arange(len(self.held_out.ids)) != row
-        return self._replace(held_out=self.held_out.rows(is_kept))
+        return self._replace(held_out=self.held_out.rows(np.arange(len(self.held_out.ids)) != row))
 
     def _fraction(self, is_chosen: np.ndarray) -> float:
         """Fraction of all texts that the chosen held-out texts, bool ``(m,)``, represent; mean over the draws."""

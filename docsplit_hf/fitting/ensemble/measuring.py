@@ -97,7 +97,7 @@ def _report(
             count = None if answered[str(error)] else guarantees.texts_needed(error)
             if count is not None:
                 needed[str(error)] = count
-        if guarantees.tree.is_flat and len(scores.targets):
+        if not guarantees.tree and len(scores.targets):
             by_label = guarantees.outcomes_by_label(LABEL_ERROR, ensemble.labels)
     return FitReport(
         examples=len(data.rows),
@@ -127,7 +127,7 @@ def _report(
         contradictory=versions.contradictory,
         agreeing=versions.agreeing,
         version_fraction=prepared.version_fraction,
-        paths=[] if guarantees.tree.is_flat else prepared.paths,
+        paths=prepared.paths if guarantees.tree else [],
         levels=_levels(guarantees, ensemble.labels, importance.mean(0)),
         styles=_styles(data, weighing),
     )
@@ -149,12 +149,12 @@ def _styles(data: TrainingData, weighing: Weighing) -> dict[str, list[str]]:
 def _levels(guarantees: Guarantees, labels: list[str], importance: np.ndarray) -> list[LevelMeasurement]:
     """Metrics at each level of the tree of labels, from the top; none of flat labels, or without held-out texts."""
     held_out = guarantees.held_out
-    if guarantees.tree.is_flat or not len(held_out.ids):
+    if not guarantees.tree or not len(held_out.ids):
         return []
     answered = {str(error): guarantees.answered_by_level(error) for error in REPORTED_ERRORS}
     of_labels = Level(tuple(labels), np.arange(len(labels)))
     measured = []
-    for number, level in enumerate((*guarantees.tree.upper_levels, of_labels)):
+    for number, level in enumerate((*guarantees.tree, of_labels)):
         answered_here = {error: shares[number] for error, shares in answered.items()}
         measured.append(measure_level(level, held_out.probabilities, held_out.labels, importance, answered_here))
     return measured

@@ -8,8 +8,8 @@ import numpy as np
 
 from ...arrays.snapshot import SearchResult
 from ..label_sets import label_sets
-from ..label_tree import NO_LEVEL, extend_tree
-from ..prediction import Explanation, LabelSets, Prediction, Rejection, RequestedParts, ShownText, TextInputs
+from ..label_tree import FLAT, NO_LEVEL
+from ..prediction import CallOptions, Explanation, Prediction, ShownText, TextInputs
 from ..rejection import RejectionLimits
 from .content import have_no_content
 from .explaining import deciding_place, explain
@@ -69,24 +69,12 @@ class VotersForDisplay:
 def predict_with_experts(
     experts: PreparedExperts,
     inputs: TextInputs,
-    shown: RequestedParts,
-    limits: RejectionLimits | None = None,
-    labels_at: float | None = None,
+    options: CallOptions,
 ) -> Prediction:
-    """Predict labels by fitted experts.
-
-    Args:
-        experts: The experts.
-        inputs: N texts with their embeddings.
-        shown: The parts of answers that the call requests.
-        limits: The highest error rate. Answers that are less confident are rejected, and so are those to novel texts.
-            None: no answer is rejected.
-        labels_at: The probability that the set of labels of a text holds the right one. None: no sets.
-
-    Returns:
-        The prediction.
-    """
-    with_novelty = shown.novelty or limits is not None
+    """Predict labels by fitted experts, with what the options of the call request."""
+    limits = options.get("reject")
+    labels_at = options.get("labels_at")
+    with_novelty = options.get("return_novelty", False) or limits is not None
     embedded = inputs.embedded
     scored = score_texts(
         experts,
@@ -95,15 +83,14 @@ def predict_with_experts(
         embedded.logits,
         embedded.passages,
         with_closeness=with_novelty,
-        min_neighbors=shown.neighbors,
+        min_neighbors=options.get("return_neighbors", 0),
     )
     guarantees = experts.fitted.guarantees
     label_names = scored.nearest.examples.label_names
-    tree = guarantees.tree
-    if tree.upper_levels:
-        tree = extend_tree(tree, scored.columns, label_names)
+    tree = experts.fitted.tree_of(label_names) if guarantees.tree else FLAT
     novelty = guarantees.novelty(scored.familiarity()) if with_novelty else None
-    rejection = None
+    levels = None
+    has_no_content = None
     if limits is not None:
         if limits.each_label:
             levels = _levels_by_label(experts, scored, novelty, limits)
@@ -111,10 +98,11 @@ def predict_with_experts(
             levels = guarantees.answered_levels(scored.probabilities, novelty, limits.error, limits.novelty, tree)
         has_no_content = have_no_content(experts.snapshot, inputs.texts)
         levels = np.where(has_no_content, NO_LEVEL, levels)
-        rejection = Rejection(levels=levels, has_no_content=has_no_content)
+    is_in_set, per_class = (None, False) if labels_at is None else _label_sets(experts, scored, labels_at)
     voters = VotersForDisplay(experts, scored)
     return Prediction(
         inputs=inputs,
+        options=options,
         label_names=label_names,
         probabilities=scored.probabilities,
         neighbors=voters,
@@ -122,8 +110,10 @@ def predict_with_experts(
         thresholds=experts.fitted.label_thresholds(label_names),
         novelty=novelty,
         tree=tree,
-        rejection=rejection,
-        label_sets=None if labels_at is None else _label_sets(experts, scored, labels_at),
+        levels=levels,
+        has_no_content=has_no_content,
+        is_in_set=is_in_set,
+        labels_per_class=per_class,
         explain=_Explainer(experts, inputs, scored).explain,
     )
 
@@ -139,15 +129,18 @@ def _levels_by_label(
     return np.where(sure >= thresholds[scored.probabilities.argmax(1)], 0, NO_LEVEL)
 
 
-def _label_sets(experts: PreparedExperts, scored: Scores, level: float) -> LabelSets:
-    """Choose the sets of labels; labels without examples at the last ``fit`` have the limit of all labels."""
+def _label_sets(experts: PreparedExperts, scored: Scores, level: float) -> tuple[np.ndarray, bool]:
+    """Choose the sets of labels, bool ``(N, L)``, and whether the level holds for each label.
+
+    Labels without examples at the last ``fit`` have the limit of all labels.
+    """
     limits = experts.fitted.guarantees.label_set_limits(level)
     all_limits = np.full(scored.probabilities.shape[1], limits.by_label.max())
     all_limits[scored.columns] = limits.by_label
     is_in_set = label_sets(scored.probabilities, all_limits)
     is_fitted = np.isin(np.arange(len(all_limits)), scored.columns)
     is_possible = is_fitted | (scored.probabilities > 0)  # other labels may have no example at all
-    return LabelSets(is_in_set=is_in_set & is_possible, per_class=limits.per_class)
+    return is_in_set & is_possible, limits.per_class
 
 
 class _Explainer:

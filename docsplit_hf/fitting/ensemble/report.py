@@ -260,18 +260,18 @@ class FitReport:
         """Sentences on the label proportions of the measurements; empty if the measured texts are a sample."""
         if self.measured_for == SAMPLE_PROPORTIONS:
             return ""
-        if self.measured_for == UNKNOWN_PROPORTIONS and self.foreign:
+        if self.measured_for != UNKNOWN_PROPORTIONS:
+            return f"Your examples are balanced; measured for {self.measured_for} proportions."
+        if self.foreign:
             return (
                 "Your examples are balanced, and some documents are of other labels, so the frequency of each label is "
                 "unknown: measured for equal frequencies. Give class_proportions if you know them."
             )
-        if self.measured_for == UNKNOWN_PROPORTIONS:
-            advice = "if you know them" if self.left_out else "or add documents"
-            return (
-                "Your examples are balanced, and there are no documents to estimate the frequency of each label: "
-                f"measured for equal frequencies. Give class_proportions, {advice}."
-            )
-        return f"Your examples are balanced; measured for {self.measured_for} proportions."
+        advice = "if you know them" if self.left_out else "or add documents"
+        return (
+            "Your examples are balanced, and there are no documents to estimate the frequency of each label: "
+            f"measured for equal frequencies. Give class_proportions, {advice}."
+        )
 
     def describe_left_out(self) -> str:
         """Sentences on the documents that were left out."""
@@ -368,9 +368,9 @@ class FitReport:
     def _worse_labels(self) -> str:
         """Line on the labels with more wrong answers than the error rate; empty if there are none."""
         worse = [found for found in self.by_label if found["wrong"] > LABEL_ERROR * found["answered"]]
+        worse.sort(key=lambda found: -found["wrong"] / found["answered"])
         if not worse:
             return ""
-        worse.sort(key=lambda found: -found["wrong"] / found["answered"])
         shown = [f"{found['label']} {found['wrong']} of {found['answered']}" for found in worse[:MAX_PRINTED_LABELS]]
         more = ", and others" if len(worse) > MAX_PRINTED_LABELS else ""
         return (
@@ -380,14 +380,14 @@ class FitReport:
 
     def _by_level(self) -> str:
         """Lines on the levels of the tree of labels; empty for flat labels."""
-        lines = []
+        lines = ""
         for number, level in enumerate(self.levels, start=1):
             answered = ", ".join(f"{share:.0%} at {float(error):.0%}" for error, share in level["answered"].items())
-            lines.append(
+            lines += (
                 f"\nLevel {number} of the tree, {level['nodes']:,} labels: {level['accuracy']:.1%} right, macro F1 "
                 f"{level['macro_f1']:.1%}. Share answered at this level: {answered}."
             )
-        return "".join(lines)
+        return lines
 
     def _styles(self) -> str:
         """Lines on how the examples of some labels are written."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
@@ -38,19 +38,6 @@ class TeacherAnswers(NamedTuple):
     documents: list[str]  # digest of the text of each document
     probabilities: np.ndarray  # float32 (T, C); 0 in the row of a document without an answer
     agreement: float  # with the experts that are fitted without the teacher, in standard errors above chance
-
-    def to_setting(self) -> TeacherSetting:
-        """Convert everything but the probabilities to a setting of a ``FittedState``."""
-        return TeacherSetting(**{name: getattr(self, name) for name in TeacherSetting.__annotations__})
-
-    @classmethod
-    def from_state(cls, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TeacherAnswers | None:
-        """Restore the answers in a state that was checked; None if there are none."""
-        saved = settings.get(SETTING)
-        if saved is None:
-            return None
-        kept = {name: saved[name] for name in TeacherSetting.__annotations__}
-        return cls(labels=settings["labels"], probabilities=arrays[ANSWERS], **kept)
 
 
 def digest_of(text: str) -> str:

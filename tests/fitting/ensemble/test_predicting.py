@@ -9,7 +9,7 @@ from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.neighbor_expert import VOTERS
 from docsplit_hf.fitting.ensemble.predicting import predict_with_experts
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
-from docsplit_hf.fitting.prediction import RequestedParts, TextInputs, make_answer
+from docsplit_hf.fitting.prediction import TextInputs
 
 from .stores import COMMON, NAMES, OWN, fitted_store, make_queries, score
 
@@ -21,15 +21,14 @@ def test_weights_and_labels_of_shown_neighbors_give_the_label_proportions(docume
     ready = prepare_experts(store.snapshot)
     _, keys, texts = make_queries()
     inputs = TextInputs(texts, Predictions(np.zeros((9, 0), np.float32), keys), documents=None)
-    shown = RequestedParts(neighbors=100)
-    prediction = predict_with_experts(ready, inputs, shown)
+    prediction = predict_with_experts(ready, inputs, {"return_neighbors": 100})
     expected = score_texts(ready, keys, texts, None).neighbor_label_proportions
     propagated = {}
     if documents:
         soft_labels = ready.ensemble.learned.soft_labels[ready.places]
         propagated = dict(zip(store.documents.ids, soft_labels, strict=True))
     for row in range(9):
-        neighbors = make_answer(prediction, row, None, shown, best_only=True)["neighbors"]
+        neighbors = prediction.answer(row)["neighbors"]
         assert len(neighbors) == min(72, 12 + documents)  # all of them: those beyond the 30 nearest have a weight of 0
         assert sum(one["weight"] > 0 for one in neighbors) <= VOTERS
         weights = [one["weight"] for one in neighbors]

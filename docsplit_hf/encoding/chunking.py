@@ -322,11 +322,6 @@ class _Tokens(NamedTuple):
             sentence_lengths=self.sentence_lengths + other.sentence_lengths,
         )
 
-    @property
-    def characters(self) -> tuple[int, int]:
-        """The start and end of the tokens in the text, in characters."""
-        return int(self.spans[0, 0]), int(self.spans[-1, 1])
-
 
 class _Window(NamedTuple):
     """The tokens of a window: a part of a text that is tokenized at once."""
@@ -357,7 +352,7 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
             yielded += 1
             passage = tokens.between(start, end)
             is_only = window.is_last and yielded == 1 and len(bounds) == 1
-            first, last = (0, len(texts[text])) if is_only else passage.characters
+            first, last = (0, len(texts[text])) if is_only else (int(passage.spans[0, 0]), int(passage.spans[-1, 1]))
             is_cut = yielded == max_passages and not (window.is_last and end == bounds[-1, 1])
             if is_cut:
                 read_fraction[text] = min(last / len(texts[text]), float(np.nextafter(1, 0)))

@@ -55,9 +55,6 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
     import openvino
 
     names = input_names(encoder)
-    ids = torch.arange(18).view(2, 9) % 7 + 1
-    mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
-    example = tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
     # Tracing warns of many things; instead, the result is compared with torch's afterwards.
     tracing_logger = logging.getLogger("transformers.modeling_utils")
     level = tracing_logger.level
@@ -65,7 +62,9 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = openvino.convert_model(_PositionalInputs(encoder, names).eval(), example_input=example)
+            model = openvino.convert_model(
+                _PositionalInputs(encoder, names).eval(), example_input=example_inputs(names)
+            )
     except Exception as error:  # the encoder's own code runs, and may raise anything
         name = type(encoder).__name__
         reason = f"{type(error).__name__}: {str(error)[:200]}"
@@ -82,6 +81,13 @@ def input_names(encoder: PreTrainedModel) -> list[str]:
     """The names of an encoder's inputs, among those that tokenizers make."""
     known = inspect.signature(encoder.forward).parameters
     return [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in known]
+
+
+def example_inputs(names: Sequence[str]) -> tuple[torch.Tensor, ...]:
+    """Two rows to trace an encoder with, int64 ``(2, 9)`` each: tokens, their mask, and zeros for other inputs."""
+    ids = torch.arange(18).view(2, 9) % 7 + 1
+    mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
+    return tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
 
 
 def calibration_texts_of(texts: Sequence[str] | None) -> tuple[list[str], list[str]]:

@@ -13,7 +13,6 @@ from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.arguments import ShareableTrainingArguments
 from ..training.markdown import code_block, describe_training, public_name, save_model_card, table
 from .half_retrieval import evaluations_by_step
-from .model import DocSplitForward
 from .views import VIEWS, get_views
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def _class_of_adapter_base(model: Any) -> str | None:
     """The class that loads the base model of an adapter; None without an adapter."""
     if not hasattr(model, "peft_config"):
         return None
-    return "AutoModelForMaskedLM" if isinstance(model.get_base_model(), DocSplitForward) else "AutoModel"
+    return "AutoModelForMaskedLM" if model.get_base_model().has_head else "AutoModel"
 
 
 def _is_docsplit(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> bool:

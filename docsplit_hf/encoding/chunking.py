@@ -323,37 +323,27 @@ class _Tokens(NamedTuple):
         )
 
 
-class _Window(NamedTuple):
-    """The tokens of a window: a part of a text that is tokenized at once."""
-
-    text: int  # the number of the text
-    tokens: _Tokens
-    prompt: np.ndarray  # int32 (n,): the tokens of the prompt; empty after the text's first window
-    is_last: bool  # whether it is the last window of its text
-
-
 def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[Chunk]:
     """Cut each text into passages, a chunk each; what ``max_passages`` cuts off is logged at the end."""
     pending: _Tokens | None = None  # the unfinished last passage of the previous window
     prompt = np.empty(0, dtype=np.int32)
     yielded = 0  # passages of this text
     read_fraction = np.ones(len(texts))
-    for window in _tokenized_windows(texts, settings, read_fraction):
-        text = window.text
+    for text, window, window_prompt, is_last in _tokenized_windows(texts, settings, read_fraction):
         if read_fraction[text] < 1:  # the text already has max_passages; this window was tokenized in the same batch
             continue
         if pending is None:
-            tokens = window.tokens
-            prompt = window.prompt
+            tokens = window
+            prompt = window_prompt
         else:
-            tokens = pending.followed_by(window.tokens)
+            tokens = pending.followed_by(window)
         bounds = passage_bounds(tokens.sentence_lengths, settings.max_text_tokens)
-        for start, end in (bounds if window.is_last else bounds[:-1]).tolist():
+        for start, end in (bounds if is_last else bounds[:-1]).tolist():
             yielded += 1
             passage = tokens.between(start, end)
-            is_only = window.is_last and yielded == 1 and len(bounds) == 1
+            is_only = is_last and yielded == 1 and len(bounds) == 1
             first, last = (0, len(texts[text])) if is_only else (int(passage.spans[0, 0]), int(passage.spans[-1, 1]))
-            is_cut = yielded == max_passages and not (window.is_last and end == bounds[-1, 1])
+            is_cut = yielded == max_passages and not (is_last and end == bounds[-1, 1])
             if is_cut:
                 read_fraction[text] = min(last / len(texts[text]), float(np.nextafter(1, 0)))
             (input_ids,) = settings.with_special_tokens([np.concatenate([prompt, passage.ids])])
@@ -368,7 +358,7 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
             )
             if is_cut:
                 break
-        if window.is_last or read_fraction[text] < 1:
+        if is_last or read_fraction[text] < 1:
             pending = None
             yielded = 0
         else:
@@ -380,8 +370,13 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
         )
 
 
-def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fraction: np.ndarray) -> Iterator[_Window]:
+def _tokenized_windows(
+    texts: Sequence[str], settings: ChunkSettings, read_fraction: np.ndarray
+) -> Iterator[tuple[int, _Tokens, np.ndarray, bool]]:
     """Tokenize each text window by window; a window ends with a sentence.
+
+    Yields the number of the text, the tokens of a window, those of the prompt before it, int32 ``(n,)``, empty after
+    the text's first window, and whether it is the text's last window.
 
     To skip the rest of a text, the caller sets ``read_fraction[text] < 1`` in this shared array ``(N,)``.
     """
@@ -412,7 +407,7 @@ def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fract
             )
             if prompt_length:
                 tokens = tokens.between(prompt_length, len(ids))
-            yield _Window(number, tokens, ids[:prompt_length], is_last)
+            yield number, tokens, ids[:prompt_length], is_last
 
 
 def _tokens_and_spans(

@@ -156,11 +156,10 @@ class KNNClassifierTrainer(BaseTrainer):
             self.means.add("active_triplets", (triplet_losses > 0).sum(), len(labels))
         return (loss, output) if return_outputs else loss
 
-    def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
-        """Embed examples, and store them with their labels as the datastore. Every process must call it.
+    def build_datastore(self, **options: Any) -> KNNDatastore:
+        """Embed the training set, and store it with its labels as the datastore. Every process must call it.
 
         Args:
-            dataset: The examples. None: the training set.
             **options: Passed to ``KNNDatastore.build``.
 
         Returns:
@@ -169,9 +168,8 @@ class KNNClassifierTrainer(BaseTrainer):
         Raises:
             ValueError: If the examples do not fit the classifier.
         """
-        examples = self.train_dataset if dataset is None else dataset
         options = {"packing": self.args.packing} | options
-        self.datastore = KNNDatastore.build(self.classifier, self.processing_class, examples, **options)
+        self.datastore = KNNDatastore.build(self.classifier, self.processing_class, self.train_dataset, **options)
         return self.datastore
 
     def begin_training(self) -> None:

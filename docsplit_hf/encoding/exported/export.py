@@ -123,7 +123,7 @@ def _write_graph(
 ) -> None:
     """Trace the model, and write its graph."""
     model = embedder.model.eval()
-    example = tuple(values.to(model.device) for values in example_inputs(names))
+    example = tuple(values.to(model.device) for values in example_inputs(model.encoder).values())
     graph = _Graph(model, names, settings.first_pooled).eval()
     outputs = ["retrieval_embeddings", "logits"] if model.config.num_labels else ["retrieval_embeddings"]
     axes = {name: {0: "texts", 1: "tokens"} for name in names} | {name: {0: "texts"} for name in outputs}

@@ -84,15 +84,16 @@ def embed_once(patch):
     embed_chunks = embedders.embed_chunks
     names = ("pooling", "retrieval_pooling", "normalize", "decouple", "truncate_dim")
 
-    def embed(model, settings, chunks, options, sizes, **rest):
+    def embed(model, tokenizer, chunks, options, **rest):
         encoder = model.base_model
         chunks = list(chunks)
-        given = {"model": model, "settings": settings, "options": options, "sizes": sizes, **rest}
-        is_plain = sizes[1] == 0 and not model.config.decouple and engine_of(encoder) is None and options.bf16 is None
+        given = {"model": model, "tokenizer": tokenizer, "options": options, **rest}
+        config = model.config
+        is_plain = not (config.num_labels or config.decouple or engine_of(encoder) or options.bf16)
         if not is_plain or any(chunk.token_type_ids is not None for chunk in chunks):
             yield from embed_chunks(chunks=chunks, **given)
             return
-        how = encoder_fingerprint(encoder, settings.tokenizer, of={name: getattr(model.config, name) for name in names})
+        how = encoder_fingerprint(encoder, tokenizer, of={name: getattr(config, name) for name in names})
         keys = [(how, chunk.input_ids.tobytes()) for chunk in chunks]
         new = [chunk for key, chunk in zip(keys, chunks, strict=True) if key not in EMBEDDED]
         for group, (found, _) in embed_chunks(chunks=new, **given):

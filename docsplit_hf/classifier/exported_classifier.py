@@ -59,7 +59,7 @@ class Classifier:
     def __init__(self, folder: str | Path, trust: bool = False) -> None:
         folder = Path(folder)
         self.embedder = ExportedEmbedder(folder, trust)
-        snapshot = _load_snapshot(folder, self.embedder.described)
+        snapshot = _load_snapshot(folder, self.embedder.config)
         check_probe(self.embedder.probe(), snapshot.probe)
         self.datastore = FixedStore(snapshot, sha256_of_file(folder / DATASTORE / MANIFEST))
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
@@ -114,7 +114,7 @@ class Classifier:
 
     def encoder_sha256(self) -> str:
         """The SHA-256 of everything that embeddings depend on."""
-        return sha256_of_json(asdict(self.embedder.described))
+        return sha256_of_json(asdict(self.embedder.config))
 
     def _answering(self, options: CallOptions) -> Answering:
         """What answers texts with the options of a call."""

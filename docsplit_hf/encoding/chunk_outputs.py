@@ -44,16 +44,16 @@ class ChunkAverages:
 
     def add(self, chunks: Sequence[Chunk], values: np.ndarray) -> None:
         """Add the values of chunks, float32 ``(chunks, D)``."""
-        if all(chunk.is_only for chunk in chunks):
-            self._sums[[chunk.text for chunk in chunks]] = values
-            return
         owners = np.array([chunk.text for chunk in chunks])
-        is_only = np.array([chunk.is_only for chunk in chunks])
+        weights = np.array([chunk.weight for chunk in chunks], dtype=np.float32)
+        is_only = weights == 0
         self._sums[owners[is_only]] = values[is_only]
+        if is_only.all():
+            return
         if self._beginnings is not None:
-            is_first = np.array([chunk.is_first and not chunk.is_only for chunk in chunks])
+            is_first = np.array([chunk.is_first for chunk in chunks]) & ~is_only
             self._beginnings[owners[is_first]] = values[is_first]
-        weights = np.array([chunk.weight for chunk in chunks], dtype=np.float32)[~is_only]
+        weights = weights[~is_only]
         owners = owners[~is_only]
         values = values[~is_only]
         directions = normalize(values) if self._are_embeddings else values

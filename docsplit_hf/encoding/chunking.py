@@ -7,7 +7,7 @@ of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import chain
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -94,22 +94,16 @@ class ChunkSettings(NamedTuple):
         )
 
     @property
-    def special_token_count(self) -> int:
-        """The number of special tokens in a chunk."""
-        return len(self.prefix) + len(self.suffix)
-
-    @property
     def max_text_tokens(self) -> int:
         """The most tokens of a text in a chunk."""
-        return self.max_length - self.special_token_count - self.prompt_length
+        return self.max_length - len(self.prefix) - len(self.suffix) - self.prompt_length
 
     def with_special_tokens(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Put special tokens around the tokens of each row, int32 ``(n,)``: the same, parts of one array."""
         prefix = np.array(self.prefix, dtype=np.int32)
         suffix = np.array(self.suffix, dtype=np.int32)
         joined = np.concatenate([part for ids in rows for part in (prefix, ids, suffix)])
-        special = self.special_token_count
-        return array_parts(joined, [len(ids) + special for ids in rows])
+        return array_parts(joined, [len(prefix) + len(ids) + len(suffix) for ids in rows])
 
 
 class Chunk(NamedTuple):
@@ -119,15 +113,10 @@ class Chunk(NamedTuple):
     input_ids: np.ndarray  # int32 (n,), special tokens included
     start: int  # in the text, in characters
     end: int  # in the text, in characters
-    weight: int = 0  # in the text's average (token count); 0 if the text has a single chunk
+    weight: int = 0  # in the text's average (token count); 0 if it is the only chunk of the text
     read_fraction: float = 1.0  # the part of the text that all of its chunks cover
     token_type_ids: np.ndarray | None = None  # int32 (n,): in a pair of texts, the number of each token's text
     is_first: bool = True  # whether it is the first chunk of its text
-
-    @property
-    def is_only(self) -> bool:
-        """Whether this chunk is the text's only one and gives its only embedding."""
-        return self.weight == 0
 
 
 def check_strategy(name: str, strategies: Sequence[str] = (*SINGLE_VECTOR, PASSAGES)) -> str:
@@ -151,8 +140,18 @@ def read_chunks(
     strategy: str,
     passage_length: int | None = None,
     max_passages: int | None = None,
+    pairs: Sequence[str | None] | None = None,
 ) -> Iterator[Chunk]:
-    """Cut each text into chunks, in order; the arguments are those of ``DocumentEncoder.encode_passages``."""
+    """Cut each text into chunks, in order; the arguments are those of ``DocumentEncoder.encode_passages``.
+
+    ``pairs``: the second texts, if there are any; then there is one chunk of a text, and the order is another.
+    """
+    if pairs is not None:
+        if max_passages is not None:
+            raise ValueError(f"max_passages={max_passages!r} is for single texts: leave it out for pairs.")
+        if strategy not in ("first", "whole"):
+            raise ValueError(f"long_documents={strategy!r} is for single texts: for pairs use 'first' or 'whole'.")
+        return _read_pair_chunks(texts, pairs, settings)
     if max_passages is not None and strategy in SINGLE_CHUNK:
         raise ValueError(
             f"max_passages={max_passages!r} has no effect with long_documents={strategy!r}, which reads one chunk of a "
@@ -174,34 +173,7 @@ def read_chunks(
     return _passages(texts, settings._replace(max_length=passage_length), max_passages)
 
 
-def read_chunks_of(
-    texts: list[str],
-    pairs: list[str | None],
-    settings: ChunkSettings,
-    strategy: str,
-    passage_length: int | None,
-    max_passages: int | None,
-) -> Iterator[Chunk]:
-    """The chunks of texts, as ``read_chunks``, or of pairs of texts, as ``read_pair_chunks``."""
-    if all(pair is None for pair in pairs):
-        if passage_length is not None:
-            passage_length = min(passage_length, settings.max_length)
-        return read_chunks(texts, settings, strategy, passage_length, max_passages)
-    if max_passages is not None:
-        raise ValueError(f"max_passages={max_passages!r} is for single texts: leave it out for pairs.")
-    if strategy not in ("first", "whole"):
-        raise ValueError(f"long_documents={strategy!r} is for single texts: for pairs use 'first' or 'whole'.")
-    return read_pair_chunks(texts, pairs, settings)
-
-
-def most_tokens(strategy: str, max_length: int, max_passages: int | None, is_paired: bool) -> int | None:
-    """The most tokens that are read of a text; None: all of them."""
-    if is_paired or strategy in SINGLE_CHUNK:
-        return max_length
-    return None if max_passages is None else max_passages * max_length
-
-
-def read_pair_chunks(
+def _read_pair_chunks(
     texts: Sequence[str], text_pairs: Sequence[str | None], settings: ChunkSettings
 ) -> Iterator[Chunk]:
     """Yield first a truncated chunk of each unpaired text, then one of each pair (``longest_first`` truncation)."""
@@ -243,25 +215,6 @@ def read_pair_chunks(
                 token_type_ids=None if kinds is None else np.array(kinds, dtype=np.int32),
             )
     warn_of_cut_texts(lengths, np.array(read_fractions), settings.max_length, unit="characters", limit_unit="tokens")
-
-
-def grouped(chunks: Iterable[Chunk], texts: Sequence[str], tokens_at_once: int) -> Iterator[tuple[list[Chunk], int]]:
-    """Yield groups of ``tokens_at_once`` with the total number of chunks, which is estimated until the last group."""
-    characters = [0, *accumulate(len(text) for text in texts)]  # before each text
-    group: list[Chunk] = []
-    known = 0
-    tokens = 0
-    for chunk in chunks:
-        group.append(chunk)
-        known += 1
-        tokens += len(chunk.input_ids)
-        if tokens >= tokens_at_once:
-            read = characters[chunk.text] + chunk.end
-            yield group, max(known, round(known * characters[-1] / max(read, 1)))
-            group = []
-            tokens = 0
-    if group:
-        yield group, known
 
 
 def token_counts(chunks: Iterable[Chunk], texts: int) -> list[int]:
@@ -369,20 +322,6 @@ class _Tokens(NamedTuple):
             sentence_lengths=self.sentence_lengths + other.sentence_lengths,
         )
 
-    @property
-    def characters(self) -> tuple[int, int]:
-        """The start and end of the tokens in the text, in characters."""
-        return int(self.spans[0, 0]), int(self.spans[-1, 1])
-
-
-class _Window(NamedTuple):
-    """The tokens of a window: a part of a text that is tokenized at once."""
-
-    text: int  # the number of the text
-    tokens: _Tokens
-    prompt: np.ndarray  # int32 (n,): the tokens of the prompt; empty after the text's first window
-    is_last: bool  # whether it is the last window of its text
-
 
 def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[Chunk]:
     """Cut each text into passages, a chunk each; what ``max_passages`` cuts off is logged at the end."""
@@ -390,36 +329,36 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
     prompt = np.empty(0, dtype=np.int32)
     yielded = 0  # passages of this text
     read_fraction = np.ones(len(texts))
-    for window in _tokenized_windows(texts, settings, read_fraction):
-        text = window.text
+    for text, window, window_prompt, is_last in _tokenized_windows(texts, settings, read_fraction):
         if read_fraction[text] < 1:  # the text already has max_passages; this window was tokenized in the same batch
             continue
         if pending is None:
-            tokens = window.tokens
-            prompt = window.prompt
+            tokens = window
+            prompt = window_prompt
         else:
-            tokens = pending.followed_by(window.tokens)
+            tokens = pending.followed_by(window)
         bounds = passage_bounds(tokens.sentence_lengths, settings.max_text_tokens)
-        for start, end in (bounds if window.is_last else bounds[:-1]).tolist():
+        for start, end in (bounds if is_last else bounds[:-1]).tolist():
             yielded += 1
             passage = tokens.between(start, end)
-            is_only = window.is_last and yielded == 1 and len(bounds) == 1
-            first, last = (0, len(texts[text])) if is_only else passage.characters
-            is_cut = yielded == max_passages and not (window.is_last and end == bounds[-1, 1])
+            is_only = is_last and yielded == 1 and len(bounds) == 1
+            first, last = (0, len(texts[text])) if is_only else (int(passage.spans[0, 0]), int(passage.spans[-1, 1]))
+            is_cut = yielded == max_passages and not (is_last and end == bounds[-1, 1])
             if is_cut:
                 read_fraction[text] = min(last / len(texts[text]), float(np.nextafter(1, 0)))
+            (input_ids,) = settings.with_special_tokens([np.concatenate([prompt, passage.ids])])
             yield Chunk(
                 text=text,
-                input_ids=settings.with_special_tokens([np.concatenate([prompt, passage.ids])])[0],
+                input_ids=input_ids,
                 start=first,
                 end=last,
-                weight=0 if is_only else settings.special_token_count + end - start,
+                weight=0 if is_only else len(input_ids) - len(prompt),
                 read_fraction=float(read_fraction[text]),
                 is_first=yielded == 1,
             )
             if is_cut:
                 break
-        if window.is_last or read_fraction[text] < 1:
+        if is_last or read_fraction[text] < 1:
             pending = None
             yielded = 0
         else:
@@ -431,8 +370,13 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
         )
 
 
-def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fraction: np.ndarray) -> Iterator[_Window]:
+def _tokenized_windows(
+    texts: Sequence[str], settings: ChunkSettings, read_fraction: np.ndarray
+) -> Iterator[tuple[int, _Tokens, np.ndarray, bool]]:
     """Tokenize each text window by window; a window ends with a sentence.
+
+    Yields the number of the text, the tokens of a window, those of the prompt before it, int32 ``(n,)``, empty after
+    the text's first window, and whether it is the text's last window.
 
     To skip the rest of a text, the caller sets ``read_fraction[text] < 1`` in this shared array ``(N,)``.
     """
@@ -463,7 +407,7 @@ def _tokenized_windows(texts: Sequence[str], settings: ChunkSettings, read_fract
             )
             if prompt_length:
                 tokens = tokens.between(prompt_length, len(ids))
-            yield _Window(number, tokens, ids[:prompt_length], is_last)
+            yield number, tokens, ids[:prompt_length], is_last
 
 
 def _tokens_and_spans(

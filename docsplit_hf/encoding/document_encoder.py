@@ -341,11 +341,10 @@ class DocumentEncoder:
         embedded = embed_chunks(
             model=self.model,
             name=repr(self),
-            settings=settings,
+            tokenizer=self.tokenizer,
             texts=texts,
             chunks=read_chunks(texts, settings, options.long_documents, passage_length, options.max_passages),
             options=options,
-            sizes=[self.dimension],
             pool_states=pool_states,
         )
         for group, (embeddings,) in embedded:

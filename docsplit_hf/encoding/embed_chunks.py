@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from itertools import accumulate
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from .backends.torch_backend import inference_mode, is_in_bfloat16
-from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, grouped
+from .chunking import SINGLE_CHUNK, Chunk
 from .portable.run_encoder import is_packed, run_encoder
 from .text_embedder import EmbeddingOptions
 
@@ -48,11 +49,10 @@ PoolStates = Callable[[torch.Tensor, torch.Tensor], Sequence[torch.Tensor]]
 def embed_chunks(
     model: PreTrainedModel,
     name: str,
-    settings: ChunkSettings,
+    tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
     chunks: Iterable[Chunk],
     options: EmbeddingOptions,
-    sizes: Sequence[int],
     pool_states: PoolStates,
 ) -> Iterator[tuple[list[Chunk], list[torch.Tensor]]]:
     """Run the encoder of a model over chunks, and pool its states.
@@ -62,11 +62,10 @@ def embed_chunks(
     Args:
         model: The model that has the encoder.
         name: The model's name in errors.
-        settings: The settings that the chunks were made with.
+        tokenizer: The tokenizer that the chunks were made with.
         texts: The texts of the chunks.
         chunks: The chunks, in the order of their texts.
         options: Options of the call; ``long_documents`` is the strategy that made the chunks.
-        sizes: The number of dimensions of each output of ``pool_states``.
         pool_states: Computes the outputs, ``(rows, size)`` each, from the states ``(rows, L, H)`` and their
             mask ``(rows, L)``.
 
@@ -89,51 +88,23 @@ def embed_chunks(
     )
     with inference_mode(device, in_bf16):
         packed = is_packed(encoder)  # depends on autocast, which is on in this thread only
-    groups = _groups(encoder, settings, texts, chunks, options, sizes, packed)
+    groups = _groups(encoder, tokenizer, texts, chunks, options, packed)
     if device.type != "cpu":
         groups = read_ahead(groups)
-    most_running = RUNNING_BATCHES.get(device.type, 0)
-    running: deque[_RunningBatch] = deque()
-    begun: deque[_Group] = deque()
-
-    def finish_first() -> None:
-        """Wait for the first running batch, check its outputs, and put them into those of its group."""
-        running_batch = running.popleft()
-        if running_batch.copied is not None:
-            running_batch.copied.synchronize()
-        group = running_batch.group
-        batch = running_batch.batch
-        for output, values in zip(group.outputs, running_batch.outputs, strict=True):
-            if running_batch.is_finite is None or not running_batch.is_finite:
-                refuse_non_finite(values, [group.chunks[number].text for number in batch.numbers], texts, model, name)
-            output.numpy()[batch.numbers] = values.numpy()  # torch would start its threads for a copy
-        group.unfinished -= 1
-        progress.update(len(batch.numbers))
-
     with progress, contextlib.closing(groups):
-        for group in groups:
+        for group, numbers, values, copied in _run_batches(encoder, groups, in_bf16, pool_states):
+            if copied is not None:
+                copied.synchronize()
             progress.total = group.total
-            begun.append(group)
-            with inference_mode(device, in_bf16):
-                for batch in group.batches:
-                    running.append(_run_batch(encoder, group, batch, pool_states))
-                    if len(running) > most_running:
-                        finish_first()
-            while begun and not begun[0].unfinished:
-                done = begun.popleft()
-                yield done.chunks, done.outputs
-        while running:
-            finish_first()
-        for group in begun:
-            yield group.chunks, group.outputs
-
-
-class _Batch(NamedTuple):
-    """Chunks that are run together."""
-
-    numbers: list[int]  # of the chunks in the group, and of their rows in its outputs
-    token_count: int
-    inputs: dict[str, torch.Tensor]  # the encoder's, int64 (B, L) each, on the CPU
+            if group.outputs is None:
+                group.outputs = [torch.empty(len(group.chunks), value.shape[1]) for value in values]
+            for output, value in zip(group.outputs, values, strict=True):
+                refuse_non_finite(value, [group.chunks[number].text for number in numbers], texts, model, name)
+                output.numpy()[numbers] = value.numpy()  # torch would start its threads for a copy
+            progress.update(len(numbers))
+            if numbers is group.batches[-1][0]:
+                yield group.chunks, group.outputs
+        progress.total = progress.n
 
 
 @dataclass
@@ -141,29 +112,21 @@ class _Group:
     """Chunks that are sorted into batches together."""
 
     chunks: list[Chunk]
-    total: int  # chunks of all texts; an estimate until the last group
-    batches: list[_Batch]
-    outputs: list[torch.Tensor]  # float32 (chunks, size) each, on the CPU
-    unfinished: int  # batches whose outputs are not in ``outputs`` yet
+    total: int  # chunks of all texts, an estimate
+    batches: list[tuple[list[int], dict[str, torch.Tensor]]]  # as from ``inference_batches``
+    outputs: list[torch.Tensor] | None = None  # float32 (chunks, size) each, on the CPU, filled batch by batch
 
 
-class _RunningBatch(NamedTuple):
-    """A batch that the device computes; its outputs, float32 on the CPU, are valid after ``copied``."""
-
-    group: _Group
-    batch: _Batch
-    outputs: list[torch.Tensor]
-    is_finite: torch.Tensor | None  # bool (), on the CPU: whether no output has NaN or infinity; None: not checked yet
-    copied: torch.cuda.Event | None  # None: they are valid already
+# A group, the numbers of its chunks in a batch, and their outputs, float32 on the CPU, valid after the event if any.
+_RunningBatch = tuple[_Group, list[int], list[torch.Tensor], torch.cuda.Event | None]
 
 
 def _groups(
     encoder: nn.Module,
-    settings: ChunkSettings,
+    tokenizer: PreTrainedTokenizerBase,
     texts: Sequence[str],
     chunks: Iterable[Chunk],
     options: EmbeddingOptions,
-    sizes: Sequence[int],
     packed: bool,
 ) -> Iterator[_Group]:
     """Put chunks into groups, and the chunks of each group into batches."""
@@ -174,25 +137,54 @@ def _groups(
     group_tokens = GROUP_TOKENS
     if packed and device.type != "cpu":
         group_tokens = max(max_tokens, PACKED_TOKENS_PER_BATCH) - PACKED_GROUP_MARGIN
-    for group, total in grouped(chunks, texts, group_tokens):
-        lengths = np.array([len(chunk.input_ids) for chunk in group])
-        batches = []
-        for numbers, inputs in inference_batches(
-            _model_inputs(encoder, group),
-            settings.tokenizer,
-            device,
-            max_tokens=max_tokens,
-            max_rows=options.batch_size,
-            packed=packed,
-        ):
-            batches.append(_Batch(numbers, int(lengths[numbers].sum()), inputs))
+    characters = [0, *accumulate(len(text) for text in texts)]  # before each text
+    known = 0
+    for group in _grouped(chunks, group_tokens):
+        known += len(group)
+        read = characters[group[-1].text] + group[-1].end
+        rows = _model_inputs(encoder, group)
         yield _Group(
             chunks=group,
-            total=total,
-            batches=batches,
-            outputs=[torch.empty(len(group), size) for size in sizes],
-            unfinished=len(batches),
+            total=max(known, round(known * characters[-1] / max(read, 1))),
+            batches=list(inference_batches(rows, tokenizer, device, max_tokens, options.batch_size, packed)),
         )
+
+
+def _grouped(chunks: Iterable[Chunk], tokens_at_once: int) -> Iterator[list[Chunk]]:
+    """Yield groups of ``tokens_at_once``; the last one may have fewer."""
+    group: list[Chunk] = []
+    tokens = 0
+    for chunk in chunks:
+        group.append(chunk)
+        tokens += len(chunk.input_ids)
+        if tokens >= tokens_at_once:
+            yield group
+            group = []
+            tokens = 0
+    if group:
+        yield group
+
+
+def _run_batches(
+    encoder: nn.Module, groups: Iterable[_Group], in_bf16: bool, pool_states: PoolStates
+) -> Iterator[_RunningBatch]:
+    """Start all batches of groups, and yield each; on CUDA, after the batches behind it were started, too."""
+    device = encoder.device
+    is_cuda = device.type == "cuda"
+    running: deque[_RunningBatch] = deque()
+    for group in groups:
+        for numbers, batch in group.batches:
+            with inference_mode(device, in_bf16):
+                inputs = {name: tensor.to(device, non_blocking=is_cuda) for name, tensor in batch.items()}
+                token_count = int(batch["attention_mask"].sum())
+                states = run_encoder(encoder, token_count=token_count, **inputs).last_hidden_state
+                pooled = pool_states(states, inputs["attention_mask"])
+                outputs = [output.float().to("cpu", non_blocking=is_cuda) for output in pooled]
+            copied = torch.cuda.current_stream(device).record_event() if is_cuda else None
+            running.append((group, numbers, outputs, copied))
+            if len(running) > RUNNING_BATCHES.get(device.type, 0):
+                yield running.popleft()
+    yield from running
 
 
 def read_ahead(items: Iterable[T]) -> Iterator[T]:
@@ -233,26 +225,6 @@ def tokens_per_batch(encoder: nn.Module, packed: bool) -> int:
     return tokens
 
 
-def _run_batch(
-    encoder: nn.Module,
-    group: _Group,
-    batch: _Batch,
-    pool_states: PoolStates,
-) -> _RunningBatch:
-    """Start a batch, and the copy of its outputs to the CPU. A GPU of CUDA computes it later."""
-    device = encoder.device
-    is_cuda = device.type == "cuda"
-    inputs = {name: tensor.to(device, non_blocking=is_cuda) for name, tensor in batch.inputs.items()}
-    states = run_encoder(encoder, token_count=batch.token_count, **inputs).last_hidden_state
-    pooled = pool_states(states, inputs["attention_mask"])
-    values = [output.float() for output in pooled]
-    outputs = [output.to("cpu", non_blocking=is_cuda) for output in values]
-    if not is_cuda:
-        return _RunningBatch(group, batch, outputs, is_finite=None, copied=None)
-    is_finite = torch.stack([output.isfinite().all() for output in values]).all().to("cpu", non_blocking=True)
-    return _RunningBatch(group, batch, outputs, is_finite, torch.cuda.current_stream(device).record_event())
-
-
 def _model_inputs(encoder: nn.Module, chunks: Sequence[Chunk]) -> list[dict[str, np.ndarray]]:
     """The encoder's inputs for each chunk, by name, int32 ``(n,)``."""
     takes_pairs = "token_type_ids" in inspect.signature(encoder.forward).parameters
@@ -269,7 +241,7 @@ def inference_batches(
     rows: Sequence[dict[str, np.ndarray]],
     tokenizer: PreTrainedTokenizerBase,
     device: torch.device,
-    max_tokens: int | None = None,
+    max_tokens: int,
     max_rows: int | None = None,
     packed: bool = False,
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
@@ -278,29 +250,22 @@ def inference_batches(
     ``rows``: the model's inputs for each chunk, by name, int32 ``(n,)``. Batches are padded on the right. For CUDA they
     are in pinned memory, from which they are copied while the GPU computes.
     """
-    if max_tokens is None:
-        max_tokens = CPU_TOKENS_PER_BATCH if device.type == "cpu" else ACCELERATOR_TOKENS_PER_BATCH
     # On a CPU a packed batch is too small for its padding to matter.
     max_padded = PACKED_PADDING * max_tokens if packed and device.type != "cpu" else None
     padding = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
     pinned = device.type == "cuda"
     lengths = [len(row["input_ids"]) for row in rows]
     for numbers in token_budget_batches(lengths, max_tokens, max_rows, packed, max_padded):
-        row_lengths = np.array([lengths[number] for number in numbers])
-        is_token = np.arange(row_lengths.max()) < row_lengths[:, None]
+        row_lengths = torch.tensor([lengths[number] for number in numbers])
+        is_token = torch.arange(int(row_lengths.max())) < row_lengths[:, None]
         batch = {}
         for name in rows[numbers[0]]:
-            values = np.concatenate([rows[number][name] for number in numbers])
-            batch[name] = _padded(values, is_token, padding[name], pinned)
-        batch["attention_mask"] = _padded(1, is_token, 0, pinned)
+            values = torch.full(is_token.shape, padding[name], dtype=torch.int64, pin_memory=pinned)
+            values.numpy()[is_token.numpy()] = np.concatenate([rows[number][name] for number in numbers])
+            batch[name] = values
+        mask = is_token.long()
+        batch["attention_mask"] = mask.pin_memory() if pinned else mask
         yield numbers, batch
-
-
-def _padded(values: np.ndarray | int, is_token: np.ndarray, padding: int, pinned: bool) -> torch.Tensor:
-    """Put values ``(n,)`` at the n places of tokens in ``is_token``, bool ``(B, L)``, and padding elsewhere: int64."""
-    padded = torch.full(is_token.shape, padding, dtype=torch.int64, pin_memory=pinned)
-    padded.numpy()[is_token] = values
-    return padded
 
 
 def token_budget_batches(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,16 +11,17 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..arrays.passages import Predictions
-from ..reading.text_warnings import unlogged, warn_of_unfamiliar_texts
+from ..reading.text_warnings import unlogged
 from .backends.precision import use_precision
 from .checkpoints.checkpoint import load_tokenizer
 from .checkpoints.fingerprint import make_probe
 from .chunk_outputs import EmbeddedChunks
-from .chunking import Chunk, ChunkSettings, probe_length, read_chunks_of
+from .chunking import Chunk, probe_length
 from .embed_chunks import embed_chunks
+from .portable.configuration_knn_classifier import KNNClassifierConfig
 from .portable.modeling_knn_classifier import KNNClassifier
 from .portable.run_encoder import check_max_length, max_positions, use_packing
-from .text_embedder import ChunkedEmbedder, EmbeddingOptions, TextEmbedder, checked_texts_and_pairs
+from .text_embedder import ChunkedEmbedder, EmbeddingOptions, TextEmbedder
 
 LONGEST_INPUT = 1_000_000  # tokens; some tokenizers state a maximum length that is too large for their own backend
 
@@ -32,17 +33,15 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
     model: KNNClassifier
     tokenizer: PreTrainedTokenizerBase
 
-    is_local = True
-
     @property
-    def max_length(self) -> int:
-        """The longest input in tokens: the option, or the configuration's, or the encoder's number of positions."""
-        return self.options.max_length or self._model_max_length()
+    def config(self) -> KNNClassifierConfig:
+        """The configuration of the model."""
+        return self.model.config
 
-    @property
-    def long_documents(self) -> str:
-        """The strategy for long texts: the option, or the configuration's."""
-        return self.options.long_documents or self.model.config.long_documents
+    def longest_input(self) -> int:
+        """The longest input in tokens: that of the configuration, or the encoder's number of positions."""
+        length = self.config.max_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
+        return min(length, LONGEST_INPUT)
 
     def use_precision(
         self, precision: str | None, calibration_texts: Sequence[str] | None = None, packing: str | None = None
@@ -55,12 +54,12 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
 
     def check(self) -> None:
         """Refuse settings for long texts that do not fit the model."""
-        config = self.model.config
-        most = self._model_max_length()
-        if config.passage_length is not None and config.passage_length > most:
+        most = self.longest_input()
+        if self.config.passage_length is not None and self.config.passage_length > most:
             raise ValueError(
-                f"passage_length={config.passage_length} is more than the {most} tokens that the model reads."
+                f"passage_length={self.config.passage_length} is more than the {most} tokens that the model reads."
             )
+        check_max_length(self.max_length, self.model.encoder)
 
     def probe(self) -> np.ndarray:
         """Embed three fixed texts by torch, float32 ``(3, R)``; for an encoder in int8 also in int8, ``(6, R)``."""
@@ -70,62 +69,29 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
         with unlogged():
             return make_probe(self.model.encoder, lambda texts: embedder.embed(texts).retrieval_embeddings)
 
-    def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
+    def embed_chunks_of(self, texts: list[str], chunks: Iterable[Chunk]) -> Predictions:
         """Embed all chunks of checked texts, and combine those of each text."""
-        model = self.model
-        config = model.config
+        model = self.model.eval()
+        config = self.config
+        first_pooled = self.chunk_settings().first_pooled
         embedded = EmbeddedChunks(len(texts), config.retrieval_size, config.num_labels, self.long_documents)
-        settings = self.chunk_settings(pairs)
 
         def pool_states(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            output = model.read_states(states, mask, settings.first_pooled)
+            output = model.read_states(states, mask, first_pooled)
             return output.retrieval_embeddings, output.logits
 
         groups = embed_chunks(
             model=model,
             name=f"{type(model).__name__} {config.name_or_path}".rstrip(),
-            settings=settings,
+            tokenizer=self.tokenizer,
             texts=texts,
             chunks=chunks,
             options=replace(self.options, long_documents=self.long_documents),
-            sizes=[config.retrieval_size, config.num_labels],
             pool_states=pool_states,
         )
         for group, (embeddings, logits) in groups:
             embedded.add(group, embeddings.numpy(), logits.numpy())
         return embedded.all()
-
-    def _checked(
-        self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
-    ) -> tuple[list[str], list[str | None]]:
-        """Check texts and pairs, and prepare the model."""
-        texts, pairs = checked_texts_and_pairs(texts, text_pairs)
-        warn_of_unfamiliar_texts(texts, self.tokenizer)
-        self.check()
-        self.model.eval()
-        return texts, pairs
-
-    def chunk_settings(self, pairs: Sequence[str | None] = ()) -> ChunkSettings:
-        """The settings of the chunks of texts, or of pairs of texts."""
-        return ChunkSettings.of(
-            self.tokenizer,
-            check_max_length(self.max_length, self.model.encoder),
-            prompt=self.model.config.prompt,
-            include_prompt=self.model.config.include_prompt,
-            is_paired=any(pair is not None for pair in pairs),
-        )
-
-    def _model_max_length(self) -> int:
-        """The longest input in tokens without the option."""
-        config_length = self.model.config.max_length
-        length = config_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
-        return min(length, LONGEST_INPUT)
-
-    def _chunks(self, texts: list[str], pairs: list[str | None]) -> Iterator[Chunk]:
-        """The chunks of texts, or of pairs of texts."""
-        settings = self.chunk_settings(pairs)
-        passage_length = self.model.config.passage_length
-        return read_chunks_of(texts, pairs, settings, self.long_documents, passage_length, self.options.max_passages)
 
 
 def make_embedder(

@@ -45,9 +45,8 @@ class ReadingTime(NamedTuple):
         with unlogged():
             beginnings.embed(sample[-1:])  # the first forward of a process takes longer
             start = clock()
-            pairs: list[str | None] = [None] * len(sample)
-            chunks = list(beginnings.chunks(sample, pairs))
-            beginnings.embed_chunks_of(sample, pairs, chunks)
+            chunks = list(beginnings.chunks(sample))
+            beginnings.embed_chunks_of(sample, chunks)
             seconds = clock() - start
         read = sum(len(chunk.input_ids) for chunk in chunks)
         characters = sum(chunk.end * chunk.read_fraction for chunk in chunks)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 
 from ..arrays.passages import Predictions
-from ..reading.text_warnings import log_at_end
+from ..reading.text_warnings import log_at_end, warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
-from .chunking import Chunk, most_tokens
+from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -88,19 +88,23 @@ class TextEmbedder(ABC):
 
 
 class ChunkedEmbedder(ABC):
-    """Embeds texts in chunks."""
+    """Embeds texts in chunks; what a text is and how it is read is the same for torch and for ONNX Runtime."""
 
+    is_local = True
+
+    config: Any  # states how texts are read: a KNNClassifierConfig, or an ExportedModel
+    tokenizer: Any  # of transformers, or a FileTokenizer
     options: EmbeddingOptions
 
     @property
-    @abstractmethod
     def max_length(self) -> int:
-        """The longest input in tokens."""
+        """The longest input in tokens: the option, or that of the model."""
+        return self.options.max_length or self.longest_input()
 
     @property
-    @abstractmethod
     def long_documents(self) -> str:
-        """The strategy for long texts."""
+        """The strategy for long texts: the option, or that of the configuration."""
+        return self.options.long_documents or self.config.long_documents
 
     def embed(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Predictions:
         """Compute logits and retrieval embeddings of N texts or pairs, in order; a pair of None is a single text.
@@ -109,33 +113,57 @@ class ChunkedEmbedder(ABC):
             TypeError: If a text is no string.
             ValueError: If options do not fit together.
         """
-        checked, pairs = self._checked(texts, text_pairs)
-        return self.embed_chunks_of(checked, pairs, self._chunks(checked, pairs))
+        chunks = self.chunks(texts, text_pairs)
+        return self.embed_chunks_of(list(texts), chunks)
 
-    def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None]) -> Iterator[Chunk]:
-        """Tokenize texts or pairs and cut them into chunks little by little, for the methods below."""
-        return self._chunks(*self._checked(texts, text_pairs))
+    def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Iterator[Chunk]:
+        """Tokenize texts or pairs and cut them into chunks little by little, for ``embed_chunks_of``."""
+        texts, pairs = _checked_texts_and_pairs(texts, text_pairs)
+        warn_of_unfamiliar_texts(texts, self.tokenizer)
+        self.check()
+        is_paired = any(pair is not None for pair in pairs)
+        passage_length = self.config.passage_length
+        if passage_length is not None:
+            passage_length = min(passage_length, self.max_length)
+        return read_chunks(
+            texts,
+            self.chunk_settings(is_paired),
+            self.long_documents,
+            passage_length=passage_length,
+            max_passages=self.options.max_passages,
+            pairs=pairs if is_paired else None,
+        )
 
-    @abstractmethod
-    def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
-        """Embed all chunks of checked texts, and combine those of each text."""
+    def chunk_settings(self, is_paired: bool = False) -> ChunkSettings:
+        """The settings of the chunks of texts, or of pairs of texts."""
+        return ChunkSettings.of(
+            self.tokenizer,
+            self.max_length,
+            prompt=self.config.prompt,
+            include_prompt=self.config.include_prompt,
+            is_paired=is_paired,
+        )
 
     def most_tokens(self, is_paired: bool) -> int | None:
         """The most tokens that are read of a text; None: all of them."""
-        return most_tokens(self.long_documents, self.max_length, self.options.max_passages, is_paired)
+        if is_paired or self.long_documents in SINGLE_CHUNK:
+            return self.max_length
+        return None if self.options.max_passages is None else self.options.max_passages * self.max_length
 
     @abstractmethod
-    def _checked(
-        self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
-    ) -> tuple[list[str], list[str | None]]:
-        """Check texts and pairs, and prepare the model."""
+    def longest_input(self) -> int:
+        """The longest input in tokens without the option."""
 
     @abstractmethod
-    def _chunks(self, texts: list[str], pairs: list[str | None]) -> Iterator[Chunk]:
-        """The chunks of texts, or of pairs of texts."""
+    def check(self) -> None:
+        """Refuse options and settings that do not fit the model."""
+
+    @abstractmethod
+    def embed_chunks_of(self, texts: list[str], chunks: Iterable[Chunk]) -> Predictions:
+        """Embed all chunks of checked texts, and combine those of each text."""
 
 
-def checked_texts_and_pairs(
+def _checked_texts_and_pairs(
     texts: Sequence[str], text_pairs: Sequence[str | None] | None
 ) -> tuple[list[str], list[str | None]]:
     """N texts and their pairs as lists, checked; a pair of None is a single text."""

@@ -34,7 +34,7 @@ class KNNClassifierTrainingArguments(ShareableTrainingArguments):
       A: 2e-5 with 64 for MacBERT, 1e-5 with 32 for RoBERTa).
     - ``warmup_steps=0.1``, a tenth of all steps. A small data set has fewer steps than the 100 to 300 of the paper.
     - ``metric_for_best_model="macro_f1"``, ``greater_is_better=True``: macro F1 of the classifier on held-out examples.
-    - On CUDA, ``dataloader_num_workers`` is half of the cores, up to 8, with ``dataloader_persistent_workers=True``.
+    - On CUDA, ``dataloader_num_workers`` is half of the cores, up to 8.
     - ``hub_strategy="end"``, ``ddp_find_unused_parameters=False``, and no re-entrant activation checkpointing.
 
     Raises:

@@ -19,6 +19,7 @@ from ..encoding.embedders import make_embedder
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..encoding.portable.run_encoder import use_packing
 from ..fitting.interpolation import classifier_probabilities
+from ..metrics.of_arrays import REPORTED, classification_metrics
 from ..storage.classifier_folder import FOLDER, saved_together
 from ..storage.manifest import MANIFEST, named_files
 from ..training.arguments import freeze_unused
@@ -26,7 +27,6 @@ from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans
 from ..training.markdown import describe_training, public_name
 from .arguments import KNNClassifierTrainingArguments, check_classifier_fit
-from .evaluation import classification_metrics
 from .labeled_collator import DataCollatorForLabeledExamples
 from .triplets import triplet_losses_of_batch
 
@@ -156,11 +156,10 @@ class KNNClassifierTrainer(BaseTrainer):
             self.means.add("active_triplets", (triplet_losses > 0).sum(), len(labels))
         return (loss, output) if return_outputs else loss
 
-    def build_datastore(self, dataset: Dataset | None = None, **options: Any) -> KNNDatastore:
-        """Embed examples, and store them with their labels as the datastore. Every process must call it.
+    def build_datastore(self, **options: Any) -> KNNDatastore:
+        """Embed the training set, and store it with its labels as the datastore. Every process must call it.
 
         Args:
-            dataset: The examples. None: the training set.
             **options: Passed to ``KNNDatastore.build``.
 
         Returns:
@@ -169,9 +168,8 @@ class KNNClassifierTrainer(BaseTrainer):
         Raises:
             ValueError: If the examples do not fit the classifier.
         """
-        examples = self.train_dataset if dataset is None else dataset
         options = {"packing": self.args.packing} | options
-        self.datastore = KNNDatastore.build(self.classifier, self.processing_class, examples, **options)
+        self.datastore = KNNDatastore.build(self.classifier, self.processing_class, self.train_dataset, **options)
         return self.datastore
 
     def begin_training(self) -> None:
@@ -255,7 +253,7 @@ class KNNClassifierTrainer(BaseTrainer):
 
     def _classifier_metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         probabilities = classifier_probabilities(prediction.predictions, self._multi_label)
-        return classification_metrics(probabilities, prediction.label_ids)
+        return classification_metrics(probabilities, prediction.label_ids, REPORTED)
 
 
 def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:

@@ -37,7 +37,7 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
     - ``num_train_epochs=1`` and ``per_device_train_batch_size=36``: as in the papers (BERT).
     - ``dataloader_drop_last=True``: every step has the same number of negatives.
     - ``metric_for_best_model="recall@1"``, ``greater_is_better=True``: half-document retrieval on held-out documents.
-    - On CUDA, ``dataloader_num_workers`` is half of the cores, up to 8, with ``dataloader_persistent_workers=True``.
+    - On CUDA, ``dataloader_num_workers`` is half of the cores, up to 8.
     - ``accelerator_config.dispatch_batches=False``: each process reads its own part of a stream.
     - ``hub_strategy="end"``, ``ddp_find_unused_parameters=False``, and no re-entrant activation checkpointing.
 

@@ -11,7 +11,7 @@ from ..encoding.portable.run_encoder import check_max_length
 from ..training.arguments import check_processes, check_vocabulary, check_weights
 from ..training.distributed import uses_fsdp
 from .arguments import ContrastiveTrainingArguments
-from .model import DocSplitEncoderForward, DocSplitForward
+from .model import DocSplitForward
 
 if TYPE_CHECKING:
     from datasets import Dataset, IterableDataset
@@ -33,11 +33,11 @@ def check_fit(
             "load it with AutoModelForDocSplit.from_pretrained first."
         )
     model = model.get_base_model() if hasattr(model, "get_base_model") else model
-    if not isinstance(model, DocSplitForward | DocSplitEncoderForward):
+    if not isinstance(model, DocSplitForward):
         raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")
     check_max_length(collator.max_length, model)
     check_vocabulary(model, collator.tokenizer)
-    if args.mlm_weight > 0 and not isinstance(model, DocSplitForward):
+    if args.mlm_weight > 0 and not model.has_head:
         raise ValueError(f"mlm_weight={args.mlm_weight} needs a masked-LM head: load the model with mlm_head=True.")
     if (args.mlm_weight > 0) != (collator.mlm_probability > 0):
         raise ValueError(

@@ -206,7 +206,10 @@ class DataCollatorForDocSplit:
         tokens = np.array(document["input_ids"], dtype=np.int64)
         sentence_lengths = np.array(document["sentence_lengths"], dtype=np.int64)
         number = document_id(tokens)
-        rng = document_generator(self.seed, int(document.get(EPOCH_KEY, epoch)), number)
+        # The random generator is a function of seed, epoch and document. Philox takes a key of two words.
+        epoch = int(document.get(EPOCH_KEY, epoch))
+        key = [(self.seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF), number & (2**64 - 1)]
+        rng = np.random.Generator(np.random.Philox(key=np.array(key, dtype=np.uint64)))
         views = self.view_function(tokens, sentence_lengths, rng)
         if len(views) != self.view_count:
             raise ValueError(
@@ -220,13 +223,6 @@ class DataCollatorForDocSplit:
             masked, labels = (tokens, tokens) if masking is None else masking(tokens, rng)
             rows.append(_Row(number, view_length=len(view), tokens=tokens, masked=masked, labels=labels))
         return rows
-
-
-def document_generator(seed: int, epoch: int, document: int) -> np.random.Generator:
-    """The random generator of a document, a function of the three numbers."""
-    # Philox takes a key of two words.
-    key = np.array([(seed & 0xFFFFFFFF) << 32 | (epoch & 0xFFFFFFFF), document & (2**64 - 1)], dtype=np.uint64)
-    return np.random.Generator(np.random.Philox(key=key))
 
 
 def rows_as_arrays(dataset: torch.utils.data.Dataset) -> torch.utils.data.Dataset:

@@ -29,7 +29,7 @@ from .checks import check_fit
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length, rows_as_arrays
 from .gradient_caching import RandomState, step_in_chunks
 from .half_retrieval import half_retrieval_metrics
-from .info_nce import Candidates, InfoNCE, gather_candidates, in_batch_info_nce
+from .info_nce import InfoNCE, in_batch_info_nce
 from .memory import describe_memory, smaller_chunk, ways_to_need_less
 from .model import Batch, DocSplitOutput, model_inputs, use_projection_head
 from .model_card import save_card
@@ -159,10 +159,6 @@ class ContrastiveTrainer(BaseTrainer):
             temperature=self.args.temperature,
             similarity=self.args.similarity,
         )
-
-    def candidates(self, positives: torch.Tensor, document_ids: torch.Tensor) -> Candidates:
-        """The candidates of the anchors of a batch: ``gather_candidates``."""
-        return gather_candidates(positives, document_ids)
 
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The loss of one batch of a training step; ``counts``: ``count_targets`` of the whole accumulated batch."""

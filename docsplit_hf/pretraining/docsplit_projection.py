@@ -222,17 +222,12 @@ def choose_shrinkage(first: np.ndarray, second: np.ndarray, seed: int = 0) -> tu
         kept_cross = (cross - held_out.cross) / count
         for i, shrinkage in enumerate(SHRINKAGES):
             matrix = _map(kept_total, kept_cross, shrinkage)
-            errors[i] += _squared_error(matrix, held_out)
+            linear = 2 * (matrix * held_out.cross).sum()
+            quadratic = (matrix * (held_out.total @ matrix)).sum()
+            errors[i] += np.trace(held_out.total) - linear + quadratic
     errors /= np.trace(total)
     best = int(errors.argmin())
     return float(SHRINKAGES[best]), float(errors[best])
-
-
-def _squared_error(matrix: np.ndarray, held_out: _Moments) -> float:
-    """The squared error of a map, summed over held-out halves."""
-    linear = 2 * (matrix * held_out.cross).sum()
-    quadratic = (matrix * (held_out.total @ matrix)).sum()
-    return np.trace(held_out.total) - linear + quadratic
 
 
 def _moments(first: np.ndarray, second: np.ndarray) -> _Moments:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from typing import NamedTuple
 
@@ -22,15 +21,6 @@ class InfoNCE(NamedTuple):
     positive_similarity: torch.Tensor
     negative_similarity: torch.Tensor  # the mean; 0 without negatives
     negatives: torch.Tensor  # the number of negatives
-
-
-class Candidates(NamedTuple):
-    """The embeddings that anchors are compared with, and the arguments of ``info_nce`` that describe them."""
-
-    embeddings: torch.Tensor  # (C, D)
-    first_positive: int  # the row of the first anchor's positive
-    anchor_ids: torch.Tensor  # (A,)
-    candidate_ids: torch.Tensor  # (C,)
 
 
 def info_nce(
@@ -94,16 +84,6 @@ def comparable(embeddings: torch.Tensor, similarity: str) -> torch.Tensor:
     return functional.normalize(embeddings) if similarity == "cosine" else embeddings
 
 
-def gather_candidates(positives: torch.Tensor, document_ids: torch.Tensor) -> Candidates:
-    """The candidates of this process's anchors: the positives ``(B, D)`` of all processes, with gradients."""
-    return Candidates(
-        gather_with_gradient(positives),
-        first_positive=process_index() * len(document_ids),
-        anchor_ids=document_ids,
-        candidate_ids=gather(document_ids),
-    )
-
-
 def in_batch_info_nce(
     embeddings: torch.Tensor, document_ids: torch.Tensor, temperature: float, similarity: str
 ) -> InfoNCE:
@@ -112,22 +92,18 @@ def in_batch_info_nce(
     ``embeddings``: ``(VB, D)``; rows i, B+i, ... are the V views of document i.
     """
     views = embeddings.split(len(document_ids))
-
-    @functools.cache  # gathered once per view
-    def candidates_of_view(view: int) -> Candidates:
-        return gather_candidates(views[view], document_ids)
-
+    gathered = [gather_with_gradient(view) for view in views[1:]]  # the positives of all processes
+    candidate_ids = gather(document_ids)
     results = []
     for anchor, positive in itertools.combinations(range(len(views)), 2):
-        candidates = candidates_of_view(positive)
         # [:] makes a tensor for each pair, whose gradients are summed first: so results are those of earlier versions.
         result = info_nce(
             views[anchor][:],
-            candidates.embeddings[:],
+            gathered[positive - 1][:],
             temperature=temperature,
-            first_positive=candidates.first_positive,
-            anchor_ids=candidates.anchor_ids,
-            candidate_ids=candidates.candidate_ids,
+            first_positive=process_index() * len(document_ids),
+            anchor_ids=document_ids,
+            candidate_ids=candidate_ids,
             similarity=similarity,
         )
         results.append(result)

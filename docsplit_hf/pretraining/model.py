@@ -40,7 +40,9 @@ class DocSplitOutput(ModelOutput):
 
 
 class DocSplitForward:
-    """The forward that replaces that of a stock masked-LM class; see ``AutoModelForDocSplit``."""
+    """The forward that replaces that of a stock class; see ``AutoModelForDocSplit``."""
+
+    has_head: bool  # whether the stock class has a masked-LM head; without one, the forward takes no ``mlm_labels``
 
     def forward(
         self,
@@ -81,16 +83,6 @@ class DocSplitForward:
         positions = torch.zeros(1, len(hidden_states), dtype=torch.long, device=hidden_states.device)
         with _encoder_returning(self.base_model, replaced):
             return super().forward(input_ids=positions).logits[0]
-
-
-class DocSplitEncoderForward:
-    """The forward of encoders without a masked-LM head: embeddings only."""
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> DocSplitOutput:
-        """Embed all views, ``(2B, L)``, padded on the right."""
-        output = run_encoder(self, input_ids, attention_mask)
-        embeddings = pool(output.last_hidden_state, attention_mask, self.config.docsplit["pooling"])
-        return DocSplitOutput(embeddings=_project(self, embeddings.float()))
 
 
 class ProjectionHead(nn.Module):
@@ -304,21 +296,21 @@ def _docsplit_class(stock: type[PreTrainedModel]) -> type[PreTrainedModel]:
     """Make the subclass of a stock class with the forward of DocSplit."""
     # "in MODEL_FOR_MASKED_LM_MAPPING.values()" would import the code of every architecture, which takes seconds.
     has_head = MODEL_FOR_MASKED_LM_MAPPING.get(stock.config_class, None) is stock
-    forward = DocSplitForward if has_head else DocSplitEncoderForward
 
     def reduce_for_pickle(model: PreTrainedModel) -> tuple:
         return _without_state, (stock,), model.__getstate__()
 
     attributes = {
+        "has_head": has_head,
         # Saved configurations and adapters have these names, and load without docsplit_hf.
         "__module__": stock.__module__,
         "__doc__": stock.__doc__,
         # Without it, pickle would look the class up by its name, and find the stock class.
         "__reduce__": reduce_for_pickle,
     }
-    if forward is DocSplitEncoderForward:
+    if not has_head:
         attributes["stock_forward"] = stock.forward
-    return type(stock.__name__, (forward, stock), attributes)
+    return type(stock.__name__, (DocSplitForward, stock), attributes)
 
 
 def _without_state(stock: type[PreTrainedModel]) -> PreTrainedModel:

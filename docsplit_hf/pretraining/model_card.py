@@ -13,7 +13,6 @@ from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..training.arguments import ShareableTrainingArguments
 from ..training.markdown import code_block, describe_training, public_name, save_model_card, table
 from .half_retrieval import evaluations_by_step
-from .model import DocSplitForward
 from .views import VIEWS, get_views
 
 if TYPE_CHECKING:
@@ -31,7 +30,9 @@ def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) 
     args = trainer.args
     collator = trainer.training_collator
     config = trainer.encoder_config
-    adapter_base = None if is_merged else _class_of_adapter_base(trainer.model)
+    adapter_base = None  # the class that loads the base model of an adapter
+    if hasattr(trainer.model, "peft_config") and not is_merged:
+        adapter_base = "AutoModelForMaskedLM" if trainer.model.get_base_model().has_head else "AutoModel"
     evaluations = evaluations_by_step(trainer.state.log_history)
     citation = DOCSPLIT_CITATION if _is_docsplit(args, collator) else BASELINE_CITATION
     if args.objective == "distillation":
@@ -48,13 +49,6 @@ def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) 
         evaluation=_evaluation_table(evaluations),
         loading=_loading(location, config, adapter_base),
     )
-
-
-def _class_of_adapter_base(model: Any) -> str | None:
-    """The class that loads the base model of an adapter; None without an adapter."""
-    if not hasattr(model, "peft_config"):
-        return None
-    return "AutoModelForMaskedLM" if isinstance(model.get_base_model(), DocSplitForward) else "AutoModel"
 
 
 def _is_docsplit(args: ContrastiveTrainingArguments, collator: DataCollatorForDocSplit) -> bool:

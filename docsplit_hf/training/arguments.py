@@ -16,7 +16,7 @@ import torch
 from accelerate.utils import get_int_from_env
 from transformers import TrainingArguments
 from transformers.hf_argparser import HfArg
-from transformers.trainer_utils import HubStrategy, has_length
+from transformers.trainer_utils import HubStrategy
 
 from ..cores import core_count
 from ..encoding.portable.run_encoder import PACKINGS
@@ -30,18 +30,10 @@ logger = logging.getLogger(__name__)
 COMPILE_LAYERS = ("auto", "on", "off")
 STEPS_WORTH_COMPILING = 300  # compiled, they save about the time that compiling takes
 MOST_WORKERS = 8
-FEWEST_BATCHES = 100  # of a run with workers by default: eight take half a second to start
 PREFETCHED_BATCHES = 4  # per worker
 PREFETCHED_ROWS = 2**14  # of all workers
 SHARED_MEMORY = Path("/dev/shm")  # of Linux; workers pass batches on in it
 LEAST_SHARED_MEMORY = 2**30  # bytes; containers often have 64 MB, in which a worker would be killed
-# The settings of a data loader that makes the batches in its own process.
-WITHOUT_WORKERS = {
-    "dataloader_num_workers": 0,
-    "dataloader_persistent_workers": False,
-    "dataloader_prefetch_factor": None,
-    "dataloader_multiprocessing_context": None,
-}
 
 
 @dataclass
@@ -64,16 +56,11 @@ class ShareableTrainingArguments(TrainingArguments):
     dataloader_num_workers: int | None = HfArg(
         default=None,
         help="Processes that make the batches; 0: the process that trains. Default: half of the cores, up to 8, on "
-        "CUDA, if the run has 100 batches or more; otherwise 0.",
-    )
-    dataloader_persistent_workers: bool | None = HfArg(
-        default=None,
-        metadata={"nargs": "?", "const": True},
-        help="Keep these processes for all epochs. Default: on CUDA.",
+        "CUDA; otherwise 0.",
     )
     dataloader_prefetch_factor: int | None = HfArg(
         default=None,
-        help="Batches that each of these processes makes in advance. Default: up to 4 on CUDA, 2 otherwise.",
+        help="Batches that each of these processes makes in advance. Default: up to 4.",
     )
     activation_checkpointing_kwargs: dict[str, Any] | str | None = HfArg(
         default_factory=lambda: {"use_reentrant": False},
@@ -108,43 +95,21 @@ class ShareableTrainingArguments(TrainingArguments):
 
     def _set_workers(self) -> None:
         """Replace the arguments of data loader workers that are None by their defaults."""
-        device_type = training_device_type(self.use_cpu)
-        self.has_default_workers = self.dataloader_num_workers is None
         if self.dataloader_num_workers is None:
             self.dataloader_num_workers = default_workers(
-                device_type,
+                training_device_type(self.use_cpu),
                 cores=core_count(),
                 local_processes=get_int_from_env(["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"], 1),
                 start_methods=multiprocessing.get_all_start_methods(),
             )
             if self.dataloader_num_workers > 0 and not _has_shared_memory():
                 self.dataloader_num_workers = 0
-        has_workers_on_cuda = device_type == "cuda" and self.dataloader_num_workers > 0
-        if self.dataloader_persistent_workers is None:
-            self.dataloader_persistent_workers = has_workers_on_cuda
-        if self.dataloader_prefetch_factor is None and has_workers_on_cuda:
+            if self.dataloader_num_workers > 0 and self.dataloader_multiprocessing_context is None:
+                # Other methods would need a script with a main guard, and picklable views. Workers do not use CUDA.
+                self.dataloader_multiprocessing_context = "fork"
+        if self.dataloader_prefetch_factor is None and self.dataloader_num_workers > 0:
             rows = self.per_device_train_batch_size * self.dataloader_num_workers
             self.dataloader_prefetch_factor = min(max(PREFETCHED_ROWS // rows, 1), PREFETCHED_BATCHES)
-        if self.has_default_workers and has_workers_on_cuda and self.dataloader_multiprocessing_context is None:
-            # Other methods would need a script with a main guard, and picklable views. Workers do not use CUDA.
-            self.dataloader_multiprocessing_context = "fork"
-
-    def limit_default_workers(self, dataset: Any) -> None:
-        """Lower the default number of workers to what training data keep busy.
-
-        These are as many as a stream has shards, and none for a run of few batches. A given number is kept.
-        """
-        if not self.has_default_workers or self.dataloader_num_workers == 0:
-            return
-        if not has_length(dataset):
-            self.dataloader_num_workers = min(self.dataloader_num_workers, max(dataset.num_shards, 1))
-            return
-        batches = self.max_steps * self.gradient_accumulation_steps
-        if self.max_steps <= 0:
-            batches = self.num_train_epochs * len(dataset) / (self.train_batch_size * self.world_size)
-        if batches < FEWEST_BATCHES:
-            for name, value in WITHOUT_WORKERS.items():
-                setattr(self, name, value)
 
 
 def default_workers(device_type: str, cores: int, local_processes: int, start_methods: Sequence[str]) -> int:

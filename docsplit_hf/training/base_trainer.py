@@ -17,7 +17,7 @@ from typing import Any
 import safetensors.torch
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 from transformers import ProgressCallback, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, TrainOutput, rotate_checkpoints
 
@@ -25,7 +25,7 @@ from ..encoding.checkpoints.checkpoint import unsaved_weights
 from ..encoding.compiled_layers import compile_layers, why_not_compiled
 from ..storage.atomic_replacement import apply_umask_to_weights, replaced_at_once
 from ..storage.inside_folder import refuse_links, write_file
-from .arguments import STEPS_WORTH_COMPILING, WITHOUT_WORKERS
+from .arguments import STEPS_WORTH_COMPILING
 from .distributed import RunningMeans, in_fsdp_units, process_count, sum_over_processes
 from .resuming import (
     ARGUMENTS_FILE,
@@ -55,8 +55,6 @@ class BaseTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if self.train_dataset is not None:
-            self.args.limit_default_workers(self.train_dataset)
         self._resumed_step = -1
         self._interrupts = PeriodicAndInterruptSave(self)
         self.add_callback(self._interrupts)
@@ -99,7 +97,6 @@ class BaseTrainer(Trainer):
             if Path(checkpoint).resolve().parent == Path(self.args.output_dir).resolve():
                 self._resumed_step = state.global_step
         self.begin_training()
-        self._log_precision()
         with self._interrupts.handled():
             try:
                 return super().train(resume_from_checkpoint=checkpoint, **kwargs)
@@ -114,16 +111,6 @@ class BaseTrainer(Trainer):
     def saved_arguments(self) -> Mapping[str, Any]:
         """The arguments of the run, as written to ``training_args.json``."""
         return self.args.to_dict()
-
-    def get_eval_dataloader(self, eval_dataset: str | Dataset | None = None) -> DataLoader:
-        """The batches of an evaluation; its workers end with it, and by default there are none."""
-        with self._workers_of_an_evaluation():
-            return super().get_eval_dataloader(eval_dataset)
-
-    def get_test_dataloader(self, test_dataset: Dataset) -> DataLoader:
-        """The batches of a prediction, with workers as in an evaluation."""
-        with self._workers_of_an_evaluation():
-            return super().get_test_dataloader(test_dataset)
 
     def collator_columns(self) -> list[str] | None:
         """The columns that the collator reads; None: the columns that the model reads."""
@@ -206,34 +193,6 @@ class BaseTrainer(Trainer):
                 prefix = name.removesuffix("loss")
                 logs |= {f"{prefix}{measured}": value for measured, value in means.items()}
         super().log(logs, start_time)
-
-    def _log_precision(self) -> None:
-        """Log what float32 costs on a GPU."""
-        args = self.args
-        if args.device.type != "cuda" or args.bf16 or args.fp16:
-            return
-        if not args.tf32:
-            logger.info(
-                "Training in float32. --tf32 True is about three times as fast: it rounds the factors of matrix "
-                "products to 10 bits."
-            )
-        logger.info(
-            "--bf16 is about six times as fast as float32, and reads texts without padding, for which flash attention "
-            "needs 16 bits."
-        )
-
-    @contextlib.contextmanager
-    def _workers_of_an_evaluation(self) -> Iterator[None]:
-        """Within the context, data loaders have no persistent workers, and none by default."""
-        # The Trainer would use a loader with persistent workers for any other data set, too, and its workers would
-        # wait beside those of training until the next evaluation. An evaluation is too short to start workers.
-        changed = {"dataloader_persistent_workers": False}
-        if self.args.has_default_workers:
-            changed = WITHOUT_WORKERS
-        with contextlib.ExitStack() as stack:
-            for name, value in changed.items():
-                stack.enter_context(temporarily(self.args, name, value))
-            yield
 
     def _how_to_resume(self) -> str:
         """The message at Ctrl-C."""

@@ -104,16 +104,12 @@ class RunningMeans:
         copied._sums = dict(self._sums)
         return copied
 
-    def means(self) -> dict[str, float]:
-        """The means over all processes, without those of weight 0. Every process must call it."""
+    def pop(self) -> dict[str, float]:
+        """The means over all processes, without those of weight 0, and start again. Every process must call it."""
         if not self._sums:
             return {}
         totals = sum_over_processes(torch.stack(list(self._sums.values()))).tolist()
-        return {name: total / weight for name, (total, weight) in zip(self._sums, totals, strict=True) if weight}
-
-    def pop(self) -> dict[str, float]:
-        """Return ``means()`` and reset."""
-        means = self.means()
+        means = {name: total / weight for name, (total, weight) in zip(self._sums, totals, strict=True) if weight}
         self._sums = {}
         return means
 

@@ -19,7 +19,7 @@ from transformers.trainer_utils import EvalLoopOutput, SchedulerType
 from docsplit_hf.pretraining.arguments import overridden
 from docsplit_hf.pretraining.info_nce import InfoNCE
 from docsplit_hf.pretraining.model import Batch, DocSplitOutput
-from docsplit_hf.training.distributed import RunningMeans
+from docsplit_hf.training.distributed import RunningMeans, gather, gather_with_gradient, process_index
 
 from .two_encoders import TwoEncoderArguments, TwoEncoderTrainer
 
@@ -191,13 +191,13 @@ class ContrastiveTensionTrainer(TwoEncoderTrainer):
     def contrast(self, embeddings: torch.Tensor, inputs: Batch) -> InfoNCE:
         """Binary cross entropy of pairs; ``embeddings``: ``(2B, D)``, B by the first encoder, then B by the second."""
         anchors, positives = embeddings.chunk(2)
-        candidates = self.candidates(positives, inputs["document_ids"])
+        ids = inputs["document_ids"]
         return contrastive_tension(
             anchors,
-            candidates.embeddings,
-            first_positive=candidates.first_positive,
-            anchor_ids=candidates.anchor_ids,
-            candidate_ids=candidates.candidate_ids,
+            gather_with_gradient(positives),
+            first_positive=process_index() * len(ids),
+            anchor_ids=ids,
+            candidate_ids=gather(ids),
             negatives=self.args.tension_negatives,
         )
 

@@ -69,8 +69,8 @@ def test_passages_cover_every_token_in_order_with_their_spans(chunk_settings, to
     valid = text.replace("\ud800", "\ufffd")
     assert np.concatenate(inner).tolist() == ids_of(tokenizer, valid)
     assert all(len(chunk.input_ids) <= 20 for chunk in own)
-    assert [chunk.is_only for chunk in own] == [len(own) == 1] * len(own)
-    assert found[-1].is_only
+    assert [chunk.weight == 0 for chunk in own] == [len(own) == 1] * len(own)
+    assert found[-1].weight == 0
     if len(own) > 1:
         assert all(ids_of(tokenizer, valid[p.start : p.end]) == ids.tolist() for p, ids in zip(own, inner, strict=True))
 
@@ -91,7 +91,7 @@ def test_windows_give_the_same_passages_as_the_whole_text(tokenizer, long_text, 
     assert len(parts) == len(whole)
     for one, other in zip(parts, whole, strict=True):
         assert one.input_ids.tolist() == other.input_ids.tolist()
-        assert (one.start, one.end, one.is_only) == (other.start, other.end, other.is_only)
+        assert (one.start, one.end, one.weight == 0) == (other.start, other.end, other.weight == 0)
 
 
 def test_max_passages_gives_the_first_passages(chunk_settings, long_text, caplog):

@@ -60,7 +60,7 @@ def test_rows_are_padded_on_the_right_for_any_tokenizer(tokenizer):
     side = tokenizer.padding_side
     tokenizer.padding_side = "left"
     try:
-        ((numbers, batch),) = inference_batches(rows, tokenizer, torch.device("cpu"))
+        ((numbers, batch),) = inference_batches(rows, tokenizer, torch.device("cpu"), max_tokens=100)
     finally:
         tokenizer.padding_side = side
     assert numbers == [1, 0]
@@ -86,10 +86,9 @@ def test_packed_batches_on_a_gpu_fit_into_a_quarter_of_its_memory(gigabytes, wid
     assert tokens_per_batch(encoder, packed) == expected
 
 
-def test_packed_batches_on_a_gpu_have_little_padding(tokenizer, monkeypatch):
-    monkeypatch.setattr(embed_chunks, "ACCELERATOR_TOKENS_PER_BATCH", 1000)
+def test_packed_batches_on_a_gpu_have_little_padding(tokenizer):
     rows = [{"input_ids": np.full(length, 7, dtype=np.int32)} for length in [500] + [5] * 100]
-    batches = list(inference_batches(rows, tokenizer, torch.device("meta"), packed=True))
+    batches = list(inference_batches(rows, tokenizer, torch.device("meta"), max_tokens=1000, packed=True))
     assert [batch["input_ids"].shape for _, batch in batches] == [(4, 500), (97, 5)]
     assert [int(batch["attention_mask"].sum()) for _, batch in batches] == [515, 485]
 
@@ -177,11 +176,10 @@ def test_a_generator_of_chunks_is_read_lazily_and_its_error_comes_after_the_grou
     embedded = embed_chunks.embed_chunks(
         model=encoder.model,
         name="tiny",
-        settings=encoder.chunk_settings,
+        tokenizer=encoder.tokenizer,
         texts=["a"] * 50,
         chunks=chunks(),
         options=EmbeddingOptions(long_documents="first"),
-        sizes=[32],
         pool_states=lambda states, mask: [states[:, 0]],
     )
     assert not read

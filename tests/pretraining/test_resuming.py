@@ -99,13 +99,12 @@ def test_a_run_with_the_workers_of_cuda_equals_one_without_also_when_resumed(
     expected = loss_of_steps(alone)
     monkeypatch.setattr(arguments, "training_device_type", lambda use_cpu: "cuda")
     monkeypatch.setattr(arguments, "core_count", lambda: 4)
-    monkeypatch.setattr(arguments, "FEWEST_BATCHES", 1)
     whole = make(folder="whole")
-    assert whole.args.dataloader_num_workers == 2 and whole.args.dataloader_persistent_workers
+    assert whole.args.dataloader_num_workers == 2
     counts = CountWorkers()
     whole.add_callback(counts)
     assert loss_of_steps(whole) == expected
-    assert set(counts.counts) == {before + 2}  # those of training, in each epoch and evaluation
+    assert {before + 2} <= set(counts.counts) <= {before, before + 2}  # none stay after an epoch or an evaluation
     interrupted = make()
     interrupted.add_callback(stop_after(6))
     interrupted.train()

@@ -43,11 +43,11 @@ def test_processes_and_their_workers_divide_a_stream(shards, is_read_whole, capl
     assert ("reads and segments all of it" in caplog.text) == is_read_whole
 
 
-def test_default_workers_are_at_most_the_shards_and_read_each_document_once(
+def test_workers_without_a_shard_change_nothing_and_the_others_read_each_document_once(
     tiny_config, tokenizer, documents, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(arguments, "training_device_type", lambda use_cpu: "cuda")
-    monkeypatch.setattr(arguments, "core_count", lambda: 12)
+    monkeypatch.setattr(arguments, "core_count", lambda: 6)
     args = ContrastiveTrainingArguments(str(tmp_path), use_cpu=True, max_steps=9, per_device_train_batch_size=5)
     trainer = ContrastiveTrainer(
         model=AutoModelForDocSplit.from_config(tiny_config),
@@ -55,8 +55,8 @@ def test_default_workers_are_at_most_the_shards_and_read_each_document_once(
         train_dataset=documents.select(range(36)).to_iterable_dataset(num_shards=2),
         data_collator=DataCollatorForDocSplit(tokenizer, max_length=32),
     )
-    assert args.dataloader_num_workers == 2
-    # Each worker reads 18 documents, so that its first three batches are of the first epoch.
+    assert args.dataloader_num_workers == 3
+    # Each of two workers reads 18 documents, so that its first three batches are of the first epoch.
     batches = islice(trainer.get_train_dataloader(), 6)
     numbers = [number for batch in batches for number in batch["document_ids"].tolist()]
     assert len(set(numbers)) == len(numbers) == 30

@@ -5,11 +5,10 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from datasets import Dataset
 from transformers import HfArgumentParser
 
 from docsplit_hf.training import arguments
-from docsplit_hf.training.arguments import WITHOUT_WORKERS, ShareableTrainingArguments, default_workers
+from docsplit_hf.training.arguments import ShareableTrainingArguments, default_workers
 
 LINUX = ["fork", "spawn", "forkserver"]
 NAMES = ("dataloader_num_workers", "dataloader_persistent_workers", "dataloader_prefetch_factor")
@@ -46,23 +45,23 @@ def test_workers_by_default_take_half_of_the_cores_on_cuda(device_type, cores, l
 def test_on_a_cpu_there_are_no_workers_by_default(make, on_cuda):
     args = make(use_cpu=True)
     assert settings(args) == (0, False, None) and args.dataloader_multiprocessing_context is None
-    assert settings(make(use_cpu=True, dataloader_num_workers=2)) == (2, False, None)
+    assert settings(make(use_cpu=True, dataloader_num_workers=2)) == (2, False, 4)
 
 
-def test_on_cuda_workers_persist_and_make_batches_in_advance(make, on_cuda):
+def test_on_cuda_workers_make_batches_in_advance(make, on_cuda):
     args = make()
-    assert settings(args) == (6, True, 4) and args.dataloader_multiprocessing_context == "fork"
-    assert settings(make(per_device_train_batch_size=1024)) == (6, True, 2)
-    assert settings(make(per_device_train_batch_size=2**15)) == (6, True, 1)
+    assert settings(args) == (6, False, 4) and args.dataloader_multiprocessing_context == "fork"
+    assert settings(make(per_device_train_batch_size=1024)) == (6, False, 2)
+    assert settings(make(per_device_train_batch_size=2**15)) == (6, False, 1)
     assert json.loads(args.to_json_string())["dataloader_num_workers"] == 6
 
 
 def test_processes_share_the_cores_of_their_machine(make, on_cuda, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
     args = ShareableTrainingArguments.__new__(ShareableTrainingArguments)  # without connecting to other processes
-    for name, value in {**WITHOUT_WORKERS, "use_cpu": False, "per_device_train_batch_size": 8}.items():
+    for name, value in {"use_cpu": False, "per_device_train_batch_size": 8, "dataloader_prefetch_factor": None}.items():
         setattr(args, name, value)
-    args.dataloader_num_workers = None
+    args.dataloader_num_workers = args.dataloader_multiprocessing_context = None
     args._set_workers()
     assert args.dataloader_num_workers == 2
 
@@ -72,11 +71,6 @@ def test_given_settings_are_kept(make, on_cuda):
     assert settings(none) == (0, False, None) and none.dataloader_multiprocessing_context is None
     given = make(dataloader_num_workers=3, dataloader_persistent_workers=False, dataloader_prefetch_factor=9)
     assert settings(given) == (3, False, 9)
-    for args in (none, given):
-        before = settings(args)
-        args.limit_default_workers(Dataset.from_dict({"text": ["a"]}))
-        args.limit_default_workers(SimpleNamespace(num_shards=1))
-        assert settings(args) == before
 
 
 def test_options_of_the_command_line_set_them(on_cuda, tmp_path):
@@ -84,31 +78,13 @@ def test_options_of_the_command_line_set_them(on_cuda, tmp_path):
         parser = HfArgumentParser(ShareableTrainingArguments)
         return parser.parse_args_into_dataclasses(["--output_dir", str(tmp_path), *options])[0]
 
-    assert settings(parse()) == (6, True, 4)
+    assert settings(parse()) == (6, False, 4)
     assert settings(parse("--dataloader_num_workers", "0")) == (0, False, None)
     assert settings(parse("--use_cpu", "--dataloader_num_workers=2", "--dataloader_persistent_workers")) == (
         2,
         True,
-        None,
+        4,
     )
-    assert settings(parse("--dataloader_persistent_workers", "false")) == (6, False, 4)
-
-
-@pytest.mark.parametrize("rows, options, workers", [
-    (790, {"num_train_epochs": 1}, 0), (800, {"num_train_epochs": 1}, 6), (790, {"num_train_epochs": 2}, 6),
-    (10**4, {"max_steps": 99}, 0), (10**4, {"max_steps": 99, "gradient_accumulation_steps": 2}, 6),
-])  # fmt: skip
-def test_a_run_of_few_batches_has_none_by_default(make, on_cuda, rows, options, workers):
-    args = make(per_device_train_batch_size=8, **options)
-    args.limit_default_workers(Dataset.from_dict({"number": range(rows)}))
-    assert settings(args) == ((workers, True, 4) if workers else (0, False, None))
-
-
-@pytest.mark.parametrize("shards, workers", [(1, 1), (4, 4), (64, 6)])
-def test_a_stream_has_as_many_as_it_has_shards_at_most(make, on_cuda, shards, workers):
-    args = make(max_steps=1000)
-    args.limit_default_workers(SimpleNamespace(num_shards=shards))
-    assert settings(args) == (workers, True, 4)
 
 
 def test_without_shared_memory_there_are_none_by_default(make, on_cuda, monkeypatch, caplog):
@@ -119,6 +95,6 @@ def test_without_shared_memory_there_are_none_by_default(make, on_cuda, monkeypa
         assert settings(make()) == settings(make()) == (0, False, None)
         [record] = caplog.records
         assert "where 64 MB are free" in record.getMessage() and "--shm-size" in record.getMessage()
-        assert settings(make(dataloader_num_workers=3)) == (3, True, 4)
+        assert settings(make(dataloader_num_workers=3)) == (3, False, 4)
     finally:
         arguments._has_shared_memory.cache_clear()

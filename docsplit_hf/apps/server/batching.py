@@ -210,7 +210,7 @@ class Batcher:
                 return embedder.embed(texts, pairs), counts
             with self._tokenizing:
                 chunks = list(embedder.chunks(texts, pairs))
-            return embedder.embed_chunks_of(texts, pairs, chunks), token_counts(chunks, len(texts))
+            return embedder.embed_chunks_of(texts, chunks), token_counts(chunks, len(texts))
 
     def _next_batch(self, is_long: bool) -> list[Job] | None:
         """Wait for jobs, and take those that are read together; None: the server stops."""

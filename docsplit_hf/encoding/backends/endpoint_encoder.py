@@ -1,7 +1,7 @@
 """EndpointEncoder: embeddings of an OpenAI-compatible endpoint, with its key, repeated requests, and errors."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -70,7 +70,9 @@ class EndpointEncoder:
         if "@" in address.netloc or address.query or address.fragment:
             raise ValueError(f"Give the address of {host} only: a key belongs in an environment variable.")
         for name in ("max_characters", "timeout", "batch_size"):
-            check_positive(name, getattr(self, name))
+            limit = getattr(self, name)
+            if limit is not None and not limit > 0:
+                raise ValueError(f"{name} must be more than 0, got {limit}.")
         if self.max_retries < 0:
             raise ValueError(f"max_retries must be 0 or more, got {self.max_retries}.")
         self.dimension: int | None = None  # unknown before the first answer
@@ -124,12 +126,22 @@ class EndpointEncoder:
         return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
 
     def _ask(self, client: "OpenAI", texts: list[str]) -> "CreateEmbeddingResponse":
-        """Ask for the embeddings of some texts."""
-        return self._send(
-            lambda: client.embeddings.create(
+        """Ask for the embeddings of some texts, again where that may help, and return the answer with status 200."""
+        from openai import APIConnectionError, APIStatusError
+
+        try:
+            return client.embeddings.create(
                 model=self.model, input=texts, encoding_format="float", extra_headers=self._headers()
             )
-        )
+        except APIConnectionError as error:
+            problem = f"{type(error.__cause__).__name__}, with a timeout of {self.timeout:g} s. Check the address."
+        except APIStatusError as error:
+            answer = self._without_key(error.response.text)
+            problem = f"status {error.status_code} ({answer}). {self._advice(error.status_code)}"
+        # A number larger than any float, not JSON, or JSON that is nested too deeply.
+        except (OverflowError, ValueError, RecursionError) as error:
+            problem = f"an answer that cannot be read ({error}). Does it answer like /v1/embeddings?"
+        raise EndpointError(f"{self!r} returned no embeddings, but {problem}")
 
     def _embeddings(self, response: "CreateEmbeddingResponse", number: int) -> np.ndarray:
         """Read the embeddings in an answer, in the order of the texts: float32 ``(number, D)``."""
@@ -152,13 +164,12 @@ class EndpointEncoder:
         """Make a client of the library ``openai``."""
         from openai import DefaultHttpx2Client, OpenAI
 
-        http_client = DefaultHttpx2Client(follow_redirects=False)  # a redirection would take the texts elsewhere
         return OpenAI(
             api_key="replaced by _headers",
             base_url=self.base_url,
             timeout=self.timeout,
             max_retries=self.max_retries,
-            http_client=http_client,
+            http_client=DefaultHttpx2Client(follow_redirects=False),  # a redirection would take the texts elsewhere
         )
 
     def _key(self) -> str:
@@ -173,22 +184,6 @@ class EndpointEncoder:
             raise EndpointError(f"The key in {self.key_variable} has characters that are not allowed in a header.")
         authorization = f"Bearer {self._key()}" if self._key() else omit
         return {"Authorization": authorization, "OpenAI-Organization": omit, "OpenAI-Project": omit}
-
-    def _send(self, request: Callable[[], "CreateEmbeddingResponse"]) -> "CreateEmbeddingResponse":
-        """Send a request, which the client repeats where that may help, and return the answer with status 200."""
-        from openai import APIConnectionError, APIStatusError
-
-        try:
-            return request()
-        except APIConnectionError as error:
-            problem = f"{type(error.__cause__).__name__}, with a timeout of {self.timeout:g} s. Check the address."
-        except APIStatusError as error:
-            answer = self._without_key(error.response.text)
-            problem = f"status {error.status_code} ({answer}). {self._advice(error.status_code)}"
-        # A number larger than any float, not JSON, or JSON that is nested too deeply.
-        except (OverflowError, ValueError, RecursionError) as error:
-            problem = f"an answer that cannot be read ({error}). Does it answer like /v1/embeddings?"
-        raise EndpointError(f"{self!r} returned no embeddings, but {problem}")
 
     def _without_key(self, text: str) -> str:
         """The beginning of an answer without the key, which some endpoints repeat when they refuse it."""
@@ -207,9 +202,3 @@ class EndpointEncoder:
         if status in (408, 429) or status >= 500:
             return "Check your rate limits, or try later; a lower batch_size reduces the load."
         return "If the texts are too long, max_characters cuts them."
-
-
-def check_positive(name: str, limit: float | None) -> None:
-    """Raise ValueError unless a limit is above 0 or None."""
-    if limit is not None and not limit > 0:
-        raise ValueError(f"{name} must be more than 0, got {limit}.")

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..portable.run_encoder import engine_of, set_engine
-from .torch_backend import computes_in_bfloat16, set_bfloat16
+from .torch_backend import IN_BFLOAT16
 
 INT8 = "int8"
 Precision = Literal["float32", "bfloat16", "int8"]
@@ -45,7 +45,9 @@ def use_precision(
         encoder.eval()  # a compiled copy cannot be trained, and switching to training mode later raises an error
         engine = openvino_engine(encoder, tokenizer, pooling, calibration_texts)
     set_engine(encoder, engine)
-    set_bfloat16(encoder, precision == "bfloat16")
+    IN_BFLOAT16.discard(encoder)
+    if precision == "bfloat16":
+        IN_BFLOAT16.add(encoder)
 
 
 def precision_settings(encoder: PreTrainedModel) -> dict[str, str]:
@@ -53,4 +55,4 @@ def precision_settings(encoder: PreTrainedModel) -> dict[str, str]:
     engine = engine_of(encoder)
     if engine is not None:
         return {"precision": INT8, "exported": engine.key}
-    return {"precision": "bfloat16"} if computes_in_bfloat16(encoder) else {}
+    return {"precision": "bfloat16"} if encoder in IN_BFLOAT16 else {}

@@ -22,21 +22,8 @@ BFloat16 = bool | Literal["auto"] | None
 # torch's names for instructions that multiply in bfloat16: AVX-512 and AMX of x86, NEON and SVE of Arm.
 BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 
-_in_bfloat16: WeakSet[nn.Module] = WeakSet()  # encoders that were loaded with precision="bfloat16"
+IN_BFLOAT16: WeakSet[nn.Module] = WeakSet()  # encoders that were loaded with precision="bfloat16"
 _warned_devices: set[str] = set()  # types of devices
-
-
-def set_bfloat16(encoder: nn.Module, is_on: bool) -> None:
-    """Set whether calls without ``bf16`` run an encoder in bfloat16."""
-    if is_on:
-        _in_bfloat16.add(encoder)
-    else:
-        _in_bfloat16.discard(encoder)
-
-
-def computes_in_bfloat16(encoder: nn.Module) -> bool:
-    """Whether calls without ``bf16`` run an encoder in bfloat16."""
-    return encoder in _in_bfloat16
 
 
 def is_in_bfloat16(encoder: nn.Module, bf16: BFloat16, device: torch.device) -> bool:
@@ -50,7 +37,7 @@ def is_in_bfloat16(encoder: nn.Module, bf16: BFloat16, device: torch.device) -> 
         return False
     if bf16 == "auto":
         return bool(supports_bfloat16(device))
-    bf16 = encoder in _in_bfloat16 if bf16 is None else bf16
+    bf16 = encoder in IN_BFLOAT16 if bf16 is None else bf16
     if bf16 and supports_bfloat16(device) is False:
         if device.type == "cuda":
             raise ValueError("bf16=True, but this GPU has no bfloat16: load the model with dtype='float16' instead.")
@@ -101,14 +88,10 @@ class OneDNNLinear(TorchFunctionMode):
     ) -> Any:
         """Replace ``torch.nn.functional.linear``, and call all other functions of torch as they are."""
         if func is linear and not kwargs and is_for_onednn(*args):
-            return onednn_linear(*args)
+            inputs, weight, *bias = args
+            # A private operator of torch 2.13. No public one uses oneDNN instead of MKL.
+            return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias[0] if bias else None, "none", [], "")
         return func(*args, **(kwargs or {}))
-
-
-def onednn_linear(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Compute ``torch.nn.functional.linear`` by oneDNN."""
-    # A private operator of torch 2.13. No public one uses oneDNN instead of MKL.
-    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, "none", [], "")
 
 
 def is_for_onednn(inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> bool:

@@ -135,16 +135,12 @@ def _check_json(path: Path, kind: type) -> None:
         raise DamagedFilesError(
             f"{path} is damaged: it holds a {type(content).__name__}, not a {kind.__name__}. {REMEDY}"
         )
-    if path.name == TOKENIZER:
-        _check_tokenizer(path, content)
-
-
-def _check_tokenizer(path: Path, content: Mapping[str, Any]) -> None:
-    """Refuse a tokenizer.json without a model or a list of added tokens."""
-    for name, kind in (("model", dict), ("added_tokens", list)):
-        if not isinstance(content.get(name), kind):
+    if path.name != TOKENIZER:
+        return
+    for name, part in (("model", dict), ("added_tokens", list)):
+        if not isinstance(content.get(name), part):
             found = type(content[name]).__name__ if name in content else "nothing"
-            raise DamagedFilesError(f"{path} is damaged: {name!r} is {found}, not a {kind.__name__}. {REMEDY}")
+            raise DamagedFilesError(f"{path} is damaged: {name!r} is {found}, not a {part.__name__}. {REMEDY}")
 
 
 def _check_config(path: Path, config: Mapping[str, Any]) -> None:

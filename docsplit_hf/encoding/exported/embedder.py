@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -17,13 +17,13 @@ from ...content_hash import sha256_of_file
 from ...cores import core_count
 from ...extras import install_line
 from ...reading.files.finding import refuse_mistyped_path
-from ...reading.text_warnings import unlogged, warn_of_unfamiliar_texts
+from ...reading.text_warnings import unlogged
 from ...storage.classifier_folder import CONFIG
 from ...storage.classifier_folder import FOLDER as DATASTORE
 from ...storage.manifest import read_manifest
 from ..chunk_outputs import EmbeddedChunks
-from ..chunking import Chunk, ChunkSettings, probe_length, read_chunks_of
-from ..text_embedder import ChunkedEmbedder, EmbeddingOptions, checked_texts_and_pairs
+from ..chunking import Chunk, probe_length
+from ..text_embedder import ChunkedEmbedder, EmbeddingOptions
 from .description import FOLDER, GRAPH, TRUSTED, ExportedModel
 from .tokenizer import FileTokenizer
 
@@ -58,8 +58,6 @@ class ExportedEmbedder(ChunkedEmbedder):
         ValueError: If its graph was changed, or exported by somebody else.
     """
 
-    is_local = True
-
     def __init__(self, folder: Path, trust: bool = False) -> None:
         graph = folder / FOLDER / GRAPH
         if not graph.is_file():
@@ -69,11 +67,11 @@ class ExportedEmbedder(ChunkedEmbedder):
             import onnxruntime
         except ImportError as error:
             raise ModuleNotFoundError(f"An exported classifier needs onnxruntime: {install_line('onnx')}.") from error
-        self.described = ExportedModel.read(folder / FOLDER)
-        if encoder_files(folder) != self.described.saved_with:
+        self.config = ExportedModel.read(folder / FOLDER)
+        if encoder_files(folder) != self.config.saved_with:
             raise ValueError(f"{folder} has another encoder than was exported: run docsplit export {folder} again.")
         sha256 = sha256_of_file(graph)
-        if sha256 != self.described.sha256:
+        if sha256 != self.config.sha256:
             raise ValueError(f"{graph} is not the file that was exported: run docsplit export {folder} again.")
         if not trust and not (trusted_exports() / sha256).is_file():
             raise ValueError(
@@ -85,17 +83,16 @@ class ExportedEmbedder(ChunkedEmbedder):
         options.inter_op_num_threads = 1
         self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
         self.options = EmbeddingOptions()
-        self._tokenizer = FileTokenizer(folder / "tokenizer.json", self.described.unk_token_id)
+        self.tokenizer = FileTokenizer(folder / "tokenizer.json", self.config.unk_token_id)
 
-    @property
-    def max_length(self) -> int:
-        """The longest input in tokens: the option, or what was exported."""
-        return self.options.max_length or self.described.max_length
+    def longest_input(self) -> int:
+        """The longest input in tokens, as it was exported."""
+        return self.config.max_length
 
-    @property
-    def long_documents(self) -> str:
-        """The strategy for long texts: the option, or what was exported."""
-        return self.options.long_documents or self.described.long_documents
+    def check(self) -> None:
+        """Refuse a longer input than was exported."""
+        if self.max_length > self.config.max_length:
+            raise ValueError(f"max_length={self.max_length} is more than the {self.config.max_length} of the export.")
 
     def with_options(self, **changes: Any) -> Self:
         """A copy with other values of some ``EmbeddingOptions``, which shares the model.
@@ -106,63 +103,36 @@ class ExportedEmbedder(ChunkedEmbedder):
         other = copy.copy(self)
         other.options = replace(self.options, **changes)
         if other.options.bf16:
-            raise ValueError(f"bf16 is for torch, and this model was exported in {self.described.precision}.")
+            raise ValueError(f"bf16 is for torch, and this model was exported in {self.config.precision}.")
         return other
 
-    def embed_chunks_of(self, texts: list[str], pairs: list[str | None], chunks: Iterable[Chunk]) -> Predictions:
+    def embed_chunks_of(self, texts: list[str], chunks: Iterable[Chunk]) -> Predictions:
         """Embed all chunks of checked texts, and combine those of each text."""
         chunks = list(chunks)
-        described = self.described
-        embeddings = np.empty((len(chunks), described.dimension), dtype=np.float32)
-        logits = np.empty((len(chunks), described.num_labels), dtype=np.float32)
+        config = self.config
+        embeddings = np.empty((len(chunks), config.dimension), dtype=np.float32)
+        logits = np.empty((len(chunks), config.num_labels), dtype=np.float32)
         for batch in _batches([len(chunk.input_ids) for chunk in chunks], self.options.batch_size):
             inputs = self._inputs([chunks[number] for number in batch])
             embeddings[batch], *of_head = self._session.run(None, inputs)
             if of_head:
                 logits[batch] = of_head[0]
-        embedded = EmbeddedChunks(len(texts), described.dimension, described.num_labels, self.long_documents)
+        embedded = EmbeddedChunks(len(texts), config.dimension, config.num_labels, self.long_documents)
         embedded.add(chunks, embeddings, logits)
         return embedded.all()
 
-    def tokens_of(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of texts, special tokens included."""
-        return self._tokenizer(texts)["input_ids"]
-
     def probe(self) -> np.ndarray:
         """Embed three fixed texts, float32 ``(3, R)``, by which a datastore recognizes the encoder."""
-        longest = probe_length(self._tokenizer, self.described.prompt)
+        longest = probe_length(self.tokenizer, self.config.prompt)
         embedder = self.with_options(max_length=longest, long_documents="first")
         with unlogged():
             return embedder.embed(PROBE_TEXTS).retrieval_embeddings
-
-    def _checked(
-        self, texts: Sequence[str], text_pairs: Sequence[str | None] | None
-    ) -> tuple[list[str], list[str | None]]:
-        """Check texts and pairs."""
-        checked, pairs = checked_texts_and_pairs(texts, text_pairs)
-        warn_of_unfamiliar_texts(checked, self._tokenizer)
-        return checked, pairs
-
-    def _chunks(self, texts: list[str], pairs: list[str | None]) -> Iterator[Chunk]:
-        """The chunks of texts, or of pairs of texts."""
-        described = self.described
-        if self.max_length > described.max_length:
-            raise ValueError(f"max_length={self.max_length} is more than the {described.max_length} of the export.")
-        settings = ChunkSettings.of(
-            self._tokenizer,
-            self.max_length,
-            prompt=described.prompt,
-            include_prompt=described.include_prompt,
-            is_paired=any(pair is not None for pair in pairs),
-        )
-        strategy = self.long_documents
-        return read_chunks_of(texts, pairs, settings, strategy, described.passage_length, self.options.max_passages)
 
     def _inputs(self, batch: Sequence[Chunk]) -> dict[str, np.ndarray]:
         """The inputs of the graph, int64 ``(B, L)`` each, padded on the right."""
         lengths = np.array([len(chunk.input_ids) for chunk in batch])
         mask = np.arange(lengths.max()) < lengths[:, None]
-        ids = np.full(mask.shape, self.described.pad_token_id, dtype=np.int64)
+        ids = np.full(mask.shape, self.config.pad_token_id, dtype=np.int64)
         ids[mask] = np.concatenate([chunk.input_ids for chunk in batch])
         values = {
             "input_ids": ids,
@@ -172,7 +142,7 @@ class ExportedEmbedder(ChunkedEmbedder):
         for row, chunk in enumerate(batch):
             if chunk.token_type_ids is not None:
                 values["token_type_ids"][row, : len(chunk.input_ids)] = chunk.token_type_ids
-        return {name: values[name] for name in self.described.inputs}
+        return {name: values[name] for name in self.config.inputs}
 
 
 def _batches(lengths: Sequence[int], most: int | None) -> list[list[int]]:

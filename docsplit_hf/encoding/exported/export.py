@@ -22,7 +22,7 @@ from ...storage.datastore_files import load_snapshot
 from ...storage.forgetting import TEXTS
 from ...storage.inside_folder import refuse_links
 from ...storage.texts_as_json import source_of_texts, write_texts
-from ..backends.openvino.export import input_names
+from ..backends.openvino.export import example_inputs, input_names
 from .description import DESCRIPTION, FOLDER, GRAPH, PRECISIONS, ExportedModel
 from .embedder import ExportedEmbedder, encoder_files, trusted_exports
 
@@ -122,11 +122,8 @@ def _write_graph(
     embedder: ClassifierEmbedder, names: Sequence[str], settings: ChunkSettings, path: Path, precision: str
 ) -> None:
     """Trace the model, and write its graph."""
-    ids = torch.arange(18).view(2, 9) % 7 + 1
-    mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
-    example = tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
     model = embedder.model.eval()
-    example = tuple(values.to(model.device) for values in example)
+    example = tuple(values.to(model.device) for values in example_inputs(model.encoder).values())
     graph = _Graph(model, names, settings.first_pooled).eval()
     outputs = ["retrieval_embeddings", "logits"] if model.config.num_labels else ["retrieval_embeddings"]
     axes = {name: {0: "texts", 1: "tokens"} for name in names} | {name: {0: "texts"} for name in outputs}
@@ -161,7 +158,7 @@ def _check(embedder: ClassifierEmbedder, folder: Path, precision: str) -> None:
     """Raise ValueError if tokens or embeddings differ from those of torch."""
     exported = ExportedEmbedder(folder)
     texts = [replace_lone_surrogates(text) for text in PROBE_TEXTS]
-    if exported.tokens_of(texts) != embedder.tokenizer(texts)["input_ids"]:
+    if exported.tokenizer(texts)["input_ids"] != embedder.tokenizer(texts)["input_ids"]:
         kind = type(embedder.tokenizer).__name__
         raise ValueError(f"{folder / 'tokenizer.json'} gives other tokens than {kind}: it cannot be exported.")
     probe = embedder.probe()[: len(PROBE_TEXTS)]

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tokenizers import AddedToken, Encoding, Tokenizer
 
 
-class Tokenized(NamedTuple):
-    """Encodings of texts; ``["input_ids"]`` and ``get("token_type_ids")`` as in transformers."""
+class Tokenized(dict[str, Any]):
+    """``input_ids`` and ``token_type_ids`` as in transformers, and the encodings that they are from."""
 
     encodings: list[Encoding]
-    is_single: bool
-
-    def __getitem__(self, name: str) -> Any:
-        """The tokens of each text, or of the single one."""
-        if name != "input_ids":
-            raise KeyError(name)
-        rows = [encoding.ids for encoding in self.encodings]
-        return rows[0] if self.is_single else rows
-
-    def get(self, name: str, default: Any) -> Any:
-        """The number of each token's text, in pairs of texts."""
-        return [encoding.type_ids for encoding in self.encodings] if name == "token_type_ids" else default
 
 
 class FileTokenizer:
@@ -61,7 +49,13 @@ class FileTokenizer:
             self.backend_tokenizer.enable_truncation(max_length)
         encodings = self.backend_tokenizer.encode_batch(given, add_special_tokens=add_special_tokens)
         self.backend_tokenizer.no_truncation()
-        return Tokenized(encodings, is_single)
+        rows = [encoding.ids for encoding in encodings]
+        tokenized = Tokenized(
+            input_ids=rows[0] if is_single else rows,
+            token_type_ids=[encoding.type_ids for encoding in encodings],
+        )
+        tokenized.encodings = encodings
+        return tokenized
 
     @property
     def added_tokens_decoder(self) -> dict[int, AddedToken]:

@@ -176,14 +176,11 @@ def attention_by_sequence(
     runs = [(length, len(list(run))) for length, run in itertools.groupby(lengths) if length]
     # split, not slices: the backward of a slice allocates zeros of the size of the whole tensor.
     sizes = [length * count for length, count in runs]
-    query_parts = query.split(sizes, 2)
-    key_parts = key.split(sizes, 2)
-    value_parts = value.split(sizes, 2)
+    split = [states.split(sizes, 2) for states in (query, key, value)]
     outputs = []
-    for number, (length, count) in enumerate(runs):
-        queries = _as_batch(query_parts[number], count, length)
-        keys = _as_batch(key_parts[number], count, length)
-        values = _as_batch(value_parts[number], count, length)
+    for (length, count), *parts in zip(runs, *split, strict=True):
+        # From (1, heads, count * length, head_dim) to (count, heads, length, head_dim).
+        queries, keys, values = (part.unflatten(2, (count, length))[0].transpose(0, 1) for part in parts)
         if reach is not None and length > reach + 1:
             output = _windowed(queries, keys, values, scaling, reach, causal)
         elif length <= SHORT_LENGTH and query.dtype in HALF_PRECISION and query.device.type == "cpu" and not causal:
@@ -193,11 +190,6 @@ def attention_by_sequence(
             output = scaled_dot_product_attention(queries, keys, values, scale=scaling, is_causal=causal)
         outputs.append(output.transpose(1, 2).flatten(0, 1))
     return torch.cat(outputs)[None]
-
-
-def _as_batch(states: torch.Tensor, count: int, length: int) -> torch.Tensor:
-    """Reshape ``(1, heads, count * length, head_dim)`` to ``(count, heads, length, head_dim)``."""
-    return states.unflatten(2, (count, length))[0].transpose(0, 1)
 
 
 def _windowed(

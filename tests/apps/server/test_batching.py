@@ -53,7 +53,7 @@ def test_texts_cut_together_have_the_tokens_and_embeddings_of_a_call(loaded):
     chunks = list(embedder.chunks(texts, pairs))
     assert token_counts(chunks, len(texts)) == [sum(token_counts(embedder.chunks([text], [None]), 1)) for text in texts]
     expected = embedder.embed(texts)
-    found = embedder.embed_chunks_of(texts, pairs, chunks)
+    found = embedder.embed_chunks_of(texts, chunks)
     np.testing.assert_array_equal(found.retrieval_embeddings, expected.retrieval_embeddings)
     np.testing.assert_array_equal(found.read_fraction, expected.read_fraction)
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import nn
 from transformers import PreTrainedModel
 
 from ....reading.characters import replace_lone_surrogates
@@ -37,27 +36,10 @@ SEED = 0
 PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # always installed, and their documentation is read in seconds
 
 
-class _PositionalInputs(nn.Module):
-    """The encoder as a function of positional inputs, as tracing requires."""
-
-    def __init__(self, encoder: PreTrainedModel, names: Sequence[str]) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.names = names
-
-    def forward(self, *values: torch.Tensor) -> torch.Tensor:
-        """Compute ``last_hidden_state`` from the inputs, in the order of their names."""
-        return self.encoder(**dict(zip(self.names, values, strict=True))).last_hidden_state
-
-
 def convert(encoder: PreTrainedModel) -> openvino.Model:
     """Convert an encoder to a model of OpenVINO: from int64 ``(N, L)`` to ``last_hidden_state``, ``(N, L, H)``."""
     import openvino
 
-    names = input_names(encoder)
-    ids = torch.arange(18).view(2, 9) % 7 + 1
-    mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
-    example = tuple({"input_ids": ids, "attention_mask": mask}.get(name, torch.zeros_like(ids)) for name in names)
     # Tracing warns of many things; instead, the result is compared with torch's afterwards.
     tracing_logger = logging.getLogger("transformers.modeling_utils")
     level = tracing_logger.level
@@ -65,23 +47,28 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = openvino.convert_model(_PositionalInputs(encoder, names).eval(), example_input=example)
+            model = openvino.convert_model(encoder.eval(), example_input=example_inputs(encoder))
     except Exception as error:  # the encoder's own code runs, and may raise anything
         name = type(encoder).__name__
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise ValueError(f"OpenVINO cannot convert {name} ({reason}): leave precision='int8' out.") from error
     finally:
         tracing_logger.setLevel(level)
-    for port, name in zip(model.inputs, names, strict=True):
-        port.set_names({name})
-    model.outputs[0].set_names({"last_hidden_state"})
-    return model
+    return openvino.Model([model.outputs[0]], model.get_parameters())  # without the output of a pooler
 
 
 def input_names(encoder: PreTrainedModel) -> list[str]:
     """The names of an encoder's inputs, among those that tokenizers make."""
     known = inspect.signature(encoder.forward).parameters
     return [name for name in ("input_ids", "attention_mask", "token_type_ids") if name in known]
+
+
+def example_inputs(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """Two rows to trace an encoder with, int64 ``(2, 9)`` each: tokens, their mask, and zeros for other inputs."""
+    ids = torch.arange(18).view(2, 9) % 7 + 1
+    inputs = {name: torch.zeros_like(ids) for name in input_names(encoder)}
+    mask = (torch.arange(9) < torch.tensor([[9], [4]])).long()
+    return inputs | {"input_ids": ids, "attention_mask": mask}
 
 
 def calibration_texts_of(texts: Sequence[str] | None) -> tuple[list[str], list[str]]:

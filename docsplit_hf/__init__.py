@@ -47,6 +47,7 @@ _MODULE_OF_NAME = {
     "load_labeled_examples": "reading.labeled_examples",
     "load_package_documentation": "reading.package_documentation",
     "load_system": "evaluation.systems",
+    "metric_path": "metrics.registry",
     "read_file": "reading.files.reader",
     "read_files": "reading.files.reader",
     "segment_documents": "reading.segmentation.segment_documents",
@@ -74,6 +75,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .fitting.audit.report import Audit as Audit
     from .fitting.rejection import RejectionLimits as RejectionLimits
     from .metrics.pipeline_evaluation import evaluate_pipeline as evaluate_pipeline
+    from .metrics.registry import metric_path as metric_path
     from .pretraining.arguments import ContrastiveTrainingArguments as ContrastiveTrainingArguments
     from .pretraining.collator import DataCollatorForDocSplit as DataCollatorForDocSplit
     from .pretraining.contrastive_trainer import ContrastiveTrainer as ContrastiveTrainer

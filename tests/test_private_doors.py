@@ -11,6 +11,7 @@ import inspect
 import pydoc
 from pathlib import Path
 
+import evaluate
 import pytest
 import torch
 from sklearn import datasets
@@ -70,6 +71,7 @@ DOORS = [
         "encoding/backends/torch_backend.py",
         "embedding is slower on a CPU of AMD",
     ),
+    ("_build_data_dir", evaluate.Metric, "metrics/registry.py", "an evaluation needs a cache to write to"),
     ("_flash_attention_forward", torch.ops.aten, FLASH, "packed attention on a GPU fails"),
     ("_dynamo", torch, "encoding/compiled_layers.py", "some compiled layers run as if they were not"),
     ("_tqdm", "gradio.helpers.TrackedIterable", "apps/page/progress.py", "the page's bars show 1438 %"),
@@ -81,6 +83,8 @@ DOORS = [
 DOCUMENTED = {
     "_sanitize_parameters",  # and _forward: huggingface.co/docs/transformers/add_new_pipeline
     "_forward",
+    "_compute",  # and _info: huggingface.co/docs/evaluate/creating_and_sharing
+    "_info",
     "_replace",  # and _make, _asdict, _fields: docs.python.org, collections.namedtuple
     "_make",
     "_asdict",

@@ -41,7 +41,7 @@ from docsplit_hf.fitting.ensemble.corpus import unit
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
-from docsplit_hf.metrics import of_arrays
+from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table
 from experiments.evaluation.results import summarize
@@ -228,7 +228,7 @@ def unequal_topics(
 def macro_f1(store: KNNDatastore, asked: np.ndarray, texts: list[str], labels: np.ndarray) -> float:
     """Macro F1 of the fitted experts."""
     answers = score_texts(prepare_experts(store.snapshot), asked, texts, None).probabilities
-    return of_arrays.macro_f1(answers, labels)
+    return metric_class("macro_f1")().compute(predictions=answers, references=labels)["macro_f1"]
 
 
 def change(labels: np.ndarray, count: int, share: float, rng: np.random.Generator) -> np.ndarray:

@@ -25,7 +25,7 @@ from docsplit_hf.classifier.active_learning import suggest
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
-from docsplit_hf.metrics.of_arrays import classification_metrics
+from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.training.markdown import table
 
 RANDOM = "random"
@@ -86,7 +86,9 @@ def run(
         ready = prepare_experts(store.snapshot)
         probabilities = score_texts(ready, test, task.test, None).probabilities
         point = {"labels": len(rows)}
-        point |= classification_metrics(probabilities, task.test_labels, ("macro_f1", "accuracy"))
+        for metric in ("macro_f1", "accuracy"):
+            found = metric_class(metric)().compute(predictions=probabilities, references=task.test_labels)
+            point[metric] = float(found[metric])
         curve.append(point)
         if step < rounds:
             rows = np.concatenate([rows, _choose(strategy, store, ready, task, pool, rows, batch, rng)])

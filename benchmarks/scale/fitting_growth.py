@@ -29,6 +29,7 @@ from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.training.markdown import table
 
 PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "fitting_growth.png"
@@ -129,6 +130,7 @@ def measure(size: Size) -> Cost:
     """Fit on a datastore, in a process of its own."""
     datastore = make_datastore(size.documents, labels=size.labels, examples=size.examples)
     names = make_space(size.labels, np.random.default_rng(0)).embed(np.arange(size.labels), np.random.default_rng(1))
+    metric_class("accuracy")  # imports evaluate, like the pipeline
 
     def fit() -> Fit:
         fitted = fit_experts(Problem(datastore.snapshot, name_embeddings=names), show_progress=False)

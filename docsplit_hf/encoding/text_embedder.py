@@ -21,6 +21,9 @@ from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+    from .exported.description import ExportedModel
+    from .portable.configuration_knn_classifier import KNNClassifierConfig
+
 logger = logging.getLogger(__name__)
 
 
@@ -92,8 +95,8 @@ class ChunkedEmbedder(ABC):
 
     is_local = True
 
-    config: Any  # states how texts are read: a KNNClassifierConfig, or an ExportedModel
-    tokenizer: Any  # of transformers, or a FileTokenizer
+    config: KNNClassifierConfig | ExportedModel
+    tokenizer: Any
     options: EmbeddingOptions
 
     @property

@@ -18,7 +18,7 @@ from sklearn.preprocessing import normalize
 from transformers.hf_argparser import HfArg
 
 from ..fitting.ensemble.report import LARGEST_CLASS
-from ..metrics.ranks import rank_metrics, ranks_of_right
+from ..metrics.registry import rank_metrics, ranks_of_right
 from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
 from ..reading.labeled_examples import load_labeled_examples
 from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of

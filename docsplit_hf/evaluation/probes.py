@@ -13,10 +13,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from ..classifier.knn_datastore import KNNDatastore
+from ..finetuning.evaluation import prediction_metrics
 from ..fitting.ensemble.fitting import fit_experts
 from ..fitting.ensemble.problem import Problem
 from ..fitting.ensemble.scoring import PreparedExperts, score_texts
-from ..metrics.of_arrays import OF_LABELS, classification_metrics
 from ..reading.holding_out import hold_out_of_each_class
 from .systems import Features
 
@@ -43,7 +43,7 @@ class LabeledFeatures(NamedTuple):
 
     def metrics(self, predictions: np.ndarray) -> dict[str, float]:
         """The metrics of labels predicted for the test rows, ``(M,)``."""
-        return classification_metrics(predictions, self.test_labels, OF_LABELS)
+        return prediction_metrics(predictions, self.test_labels)
 
     def draw(self, shots: int, seed: int, label_names: Sequence[str]) -> LabeledFeatures:
         """Keep ``shots`` training examples of every class, drawn by ``sample_per_class``."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import evaluate
 import numpy as np
 
 from ..classifier.model_card import TITLES
@@ -17,7 +18,7 @@ from ..fitting.ensemble.word_experts import fit_vocabulary, probabilities_of_log
 from ..fitting.interpolation import interpolate_with_neighbors
 from ..fitting.label_tree import FLAT, LabelTree, label_paths, label_tree
 from ..fitting.prediction import TextInputs
-from ..metrics.of_arrays import OF_LABELS, REPORTED, classification_metrics
+from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
 from ..reading.inputs import joined_texts
 from ..reading.labels import label_array, texts_of
 from ..reading.words import number_words
@@ -29,6 +30,21 @@ if TYPE_CHECKING:
     from ..classifier.knn_datastore import KNNDatastore
     from ..encoding.text_embedder import TextEmbedder
     from ..fitting.ensemble.scoring import PreparedExperts
+
+
+def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:
+    """Compute ``accuracy``, ``macro_f1``, ``matthews_correlation`` and ``log_loss`` of probabilities ``(N, C)``.
+
+    The labels are numbers ``(N,)``, or 0 and 1 ``(N, C)`` for several labels per text.
+    """
+    metrics = evaluate.combine([Accuracy(), MacroF1(), MatthewsCorrelation(), LogLoss()])
+    return metrics.compute(predictions=probabilities, references=labels)
+
+
+def prediction_metrics(predictions: Any, labels: Any) -> dict[str, float]:
+    """Compute ``accuracy``, ``macro_f1`` and ``matthews_correlation`` of predicted labels; both arguments ``(N,)``."""
+    metrics = evaluate.combine([Accuracy(), MacroF1(), MatthewsCorrelation()])
+    return metrics.compute(predictions=predictions, references=labels)
 
 
 def evaluate_parts(embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dataset, prefix: str) -> dict[str, float]:
@@ -58,11 +74,11 @@ def evaluate_parts(embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dat
     metrics = {}
     tree = FLAT if snapshot.multi_label else _tree(snapshot, experts)
     for part, probabilities in parts.items():
-        for name, value in classification_metrics(probabilities, labels, REPORTED).items():
+        for name, value in classification_metrics(probabilities, labels).items():
             metrics[f"{prefix}_{part}_{name}"] = value
         for number, level in enumerate(tree, start=1):
             best = level.node_of_label[np.argmax(probabilities, axis=1)]
-            for name, value in classification_metrics(best, level.node_of_label[labels], OF_LABELS).items():
+            for name, value in prediction_metrics(best, level.node_of_label[labels]).items():
                 metrics[f"{prefix}_{part}_level_{number}_{name}"] = value
     return metrics
 

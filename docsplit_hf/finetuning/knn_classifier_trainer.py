@@ -19,7 +19,6 @@ from ..encoding.embedders import make_embedder
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..encoding.portable.run_encoder import use_packing
 from ..fitting.interpolation import classifier_probabilities
-from ..metrics.of_arrays import REPORTED, classification_metrics
 from ..storage.classifier_folder import FOLDER, saved_together
 from ..storage.manifest import MANIFEST, named_files
 from ..training.arguments import freeze_unused
@@ -27,6 +26,7 @@ from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans
 from ..training.markdown import describe_training, public_name
 from .arguments import KNNClassifierTrainingArguments, check_classifier_fit
+from .evaluation import classification_metrics
 from .labeled_collator import DataCollatorForLabeledExamples
 from .triplets import triplet_losses_of_batch
 
@@ -253,7 +253,7 @@ class KNNClassifierTrainer(BaseTrainer):
 
     def _classifier_metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         probabilities = classifier_probabilities(prediction.predictions, self._multi_label)
-        return classification_metrics(probabilities, prediction.label_ids, REPORTED)
+        return classification_metrics(probabilities, prediction.label_ids)
 
 
 def lora_around(model: KNNClassifier, rank: int = 16, **lora_arguments) -> PeftModel:

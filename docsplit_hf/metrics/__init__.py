@@ -1,1 +1,1 @@
-"""Metrics of classification and retrieval."""
+"""Metrics of classification and retrieval, as modules of ``evaluate`` that need no network."""

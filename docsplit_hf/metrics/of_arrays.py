@@ -1,34 +1,10 @@
-"""Metrics of classification, by name, as functions of arrays; no torch."""
+"""Metrics of classification as functions of arrays; they import neither evaluate nor torch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-
-def classification_metrics(predictions: Any, references: Any, names: Sequence[str] | None = None) -> dict[str, float]:
-    """Compute metrics by their names in ``CLASSIFICATION``; None: all.
-
-    Args:
-        predictions: Probabilities ``(N, C)``. ``accuracy``, ``macro_f1`` and ``matthews_correlation`` also take
-            predicted label numbers ``(N,)``.
-        references: Label numbers ``(N,)``, or 0 and 1 ``(N, C)`` for several labels per text.
-        names: The names.
-
-    Returns:
-        The value of each metric.
-
-    Raises:
-        ValueError: If there is no metric of a name, or the shapes do not fit.
-    """
-    found = {}
-    for name in CLASSIFICATION if names is None else names:
-        if name not in CLASSIFICATION:
-            raise ValueError(f"There is no metric {name!r}: choose one of {', '.join(CLASSIFICATION)}.")
-        found[name] = CLASSIFICATION[name](predictions, references)
-    return found
 
 
 def accuracy(predictions: Any, references: Any) -> float:
@@ -47,16 +23,6 @@ def macro_f1(predictions: Any, references: Any) -> float:
     return float(f1_score(labels, predicted, average="macro", zero_division=0))
 
 
-def matthews_correlation(predictions: Any, references: Any) -> float:
-    """Matthews correlation coefficient; with several labels per text, over all pairs of a text and a label."""
-    from sklearn.metrics import matthews_corrcoef
-
-    predicted, labels = predicted_labels(predictions, references)
-    if (labels == labels.flat[0]).all():  # 0 / 0; scikit-learn returns 0 too, with a warning
-        return 0.0
-    return float(matthews_corrcoef(labels.ravel(), predicted.ravel()))
-
-
 def log_loss(predictions: Any, references: Any) -> float:
     """Mean negative log probability of the label; with several labels per text, over pairs of a text and a label.
 
@@ -70,37 +36,6 @@ def log_loss(predictions: Any, references: Any) -> float:
     else:
         likelihood = np.where(labels, clipped, 1 - clipped)
     return float(-np.log(likelihood).mean())
-
-
-def expected_calibration_error(predictions: Any, references: Any) -> float:
-    """Mean difference of confidence and accuracy (Guo et al. 2017, equation 3), in 15 bins of equal width::
-
-        ECE = sum_b |B_b| / N  |accuracy(B_b) - confidence(B_b)|
-
-    With several labels per text, it is over all pairs of a text and a label, with confidence max(p, 1 - p).
-    scikit-learn does not have this metric.
-    """
-    probabilities, labels = probabilities_and_labels(predictions, references)
-    if labels.ndim == 1:
-        confidence = probabilities.max(1)
-        is_right = probabilities.argmax(1) == labels
-    else:
-        confidence = np.maximum(probabilities, 1 - probabilities).ravel()
-        is_right = ((probabilities >= 0.5) == labels).ravel()
-    bins = np.clip(np.ceil(confidence * 15) - 1, 0, None).astype(int)  # (0, 1/15], (1/15, 2/15] ...
-    gaps = np.bincount(bins, is_right - confidence)
-    return float(np.abs(gaps).sum() / len(confidence))
-
-
-CLASSIFICATION = {
-    "accuracy": accuracy,
-    "macro_f1": macro_f1,
-    "matthews_correlation": matthews_correlation,
-    "log_loss": log_loss,
-    "expected_calibration_error": expected_calibration_error,
-}
-OF_LABELS = ("accuracy", "macro_f1", "matthews_correlation")  # those that need no probabilities
-REPORTED = (*OF_LABELS, "log_loss")  # of a trained classifier
 
 
 def probabilities_and_labels(predictions: Any, references: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -6,11 +6,13 @@ import logging
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import evaluate
 import numpy as np
+from datasets import Value
 from scipy.stats import bootstrap
 
 from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of, with_class_labels
-from .of_arrays import classification_metrics
+from .registry import CLASSIFICATION, metric_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,7 +38,7 @@ class BootstrapScore(TypedDict):
 def evaluate_pipeline(
     pipe: TextClassificationPipeline,
     data: Dataset | pd.DataFrame | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]],
-    metric: str | None = None,
+    metric: str | evaluate.EvaluationModule | evaluate.CombinedEvaluations | None = None,
     strategy: str = "simple",
     confidence_level: float = 0.95,
     n_resamples: int = 1000,
@@ -51,16 +53,16 @@ def evaluate_pipeline(
     How many of them are examples that the pipeline has learned from is logged.
 
     It replaces ``evaluate.evaluator("text-classification").compute``, which evaluate 0.4.6 cannot run with transformers
-    5. Labels are matched by name, without a mapping. Confidence intervals are percentiles of resamples, which exist
-    even if all resamples have the same score.
+    5, with three differences. Metrics that accept probabilities get them. Labels are matched by name, without a
+    mapping. Confidence intervals are percentiles of resamples, which exist even if all resamples have the same score.
 
     Args:
         pipe: The pipeline.
         data: A table with a column of texts and one of labels: a DataFrame, a data set, columns by name, or a list of
             rows. A label is a name, or a list of names; or a number of a ``ClassLabel``.
-        metric: ``accuracy``, ``macro_f1``, ``matthews_correlation``, ``log_loss`` or ``expected_calibration_error``.
-            None: all of them. If a text may have several labels, it gets those with a probability of at least 0.5; the
-            thresholds of the pipeline are ignored.
+        metric: A name for ``metric_path``; or a result of ``evaluate.load`` or ``evaluate.combine``. None: all metrics
+            of classification that ``metric_path`` lists. If a text may have several labels, it gets those with a
+            probability of at least 0.5; the thresholds of the pipeline are ignored.
         strategy: ``"simple"``; or ``"bootstrap"``, with confidence intervals.
         confidence_level: The confidence level of the intervals, between 0 and 1.
         n_resamples: The number of resamples for the intervals. 1,000 of 1,000 texts take about 10 s with all metrics.
@@ -76,8 +78,7 @@ def evaluate_pipeline(
         ``latency_in_seconds`` of the pipeline.
 
     Raises:
-        ValueError: If the strategy or the metric is unknown, a column or a label is missing, or the pipeline lacks a
-            label.
+        ValueError: If the strategy is unknown, a column or a label is missing, or the pipeline lacks a label.
 
     Example:
 
@@ -92,7 +93,6 @@ def evaluate_pipeline(
     """
     if strategy not in ("simple", "bootstrap"):
         raise ValueError(f"strategy must be 'simple' or 'bootstrap', got {strategy!r}.")
-    chosen = None if metric is None else [metric]
     data = with_class_labels(data, text_column, label_column, text_pair_column)
     texts, pairs = texts_of(data)
     _warn_of_own_examples(pipe, texts)
@@ -102,18 +102,23 @@ def evaluate_pipeline(
     start = perf_counter()
     answers = pipe(inputs, top_k=None, truncation=True, **options)
     seconds = perf_counter() - start
+    loaded = metric_class(metric)() if isinstance(metric, str) else metric
+    if loaded is None:
+        loaded = evaluate.combine([kind() for kind in CLASSIFICATION.values()])
     multi_label = has_several_labels(data)
     names = _all_labels(answers, label_names_of(data))
     labels = label_array(data, names, multi_label)
     predictions = _probabilities(answers, names)
-    scores = classification_metrics(predictions, labels, chosen)
+    if not _takes_probabilities(loaded):
+        predictions = predictions >= 0.5 if multi_label else predictions.argmax(1)
+    scores = loaded.compute(predictions=predictions, references=labels)
     results: dict[str, float | BootstrapScore] = dict(scores)
     if strategy == "bootstrap":
 
         def scores_of_resample(rows: np.ndarray, axis: int) -> np.ndarray:
             """Compute the scores, ``(scores, 1)``, of the rows of one resample, ``(1, N)``."""
             rows = rows.reshape(-1)
-            resampled = classification_metrics(predictions[rows], labels[rows], chosen)
+            resampled = loaded.compute(predictions=predictions[rows], references=labels[rows])
             return np.array([[resampled[name]] for name in scores])
 
         resamples = bootstrap(
@@ -147,6 +152,14 @@ def _warn_of_own_examples(pipe: TextClassificationPipeline, texts: Sequence[str]
             known,
             len(texts),
         )
+
+
+def _takes_probabilities(metric: evaluate.EvaluationModule | evaluate.CombinedEvaluations) -> bool:
+    """Whether the metric, or each of combined metrics, accepts a list of probabilities for each text."""
+    if isinstance(metric, evaluate.CombinedEvaluations):
+        return all(_takes_probabilities(module) for module in metric.evaluation_modules)
+    forms = metric.features if isinstance(metric.features, list) else [metric.features]
+    return any(not isinstance(form["predictions"], Value) for form in forms)
 
 
 def _all_labels(answers: Answers, names: list[str]) -> list[str]:

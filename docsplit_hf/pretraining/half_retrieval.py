@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ..metrics.ranks import rank_metrics, ranks_of_right
+from ..metrics.registry import rank_metrics, ranks_of_right
 from ..reading.segmentation.sentences import get_segmenter
 from .views import docsplit
 

@@ -12,7 +12,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.preprocessing import normalize
 
 from docsplit_hf.evaluation.systems import Features
-from docsplit_hf.metrics.of_arrays import OF_LABELS, classification_metrics
+from docsplit_hf.finetuning.evaluation import prediction_metrics
 
 from ..evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
 from ..evaluation.protocols import check_features
@@ -55,7 +55,7 @@ def pair_head_accuracy(train: PairFeatures, test: PairFeatures, seed: int) -> fl
         seed=seed,
     )
     predictions = predict(np.hstack([test.first, test.second]))
-    return classification_metrics(predictions, test.labels, OF_LABELS)["accuracy"]
+    return prediction_metrics(predictions, test.labels)["accuracy"]
 
 
 def cosine_threshold_accuracy(train: PairFeatures, test: PairFeatures) -> float:
@@ -66,7 +66,7 @@ def cosine_threshold_accuracy(train: PairFeatures, test: PairFeatures) -> float:
     """
     threshold = best_threshold(_cosines(train), train.labels)
     logger.info(f"Pairs with a cosine above {threshold:.3f} are taken for citations.")
-    return classification_metrics(_cosines(test) > threshold, test.labels, OF_LABELS)["accuracy"]
+    return prediction_metrics(_cosines(test) > threshold, test.labels)["accuracy"]
 
 
 def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:

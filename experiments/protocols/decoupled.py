@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from docsplit_hf.evaluation.systems import System
+from docsplit_hf.finetuning.evaluation import prediction_metrics
 from docsplit_hf.fitting.interpolation import add_one_smoothing, interpolate, knn_probabilities
-from docsplit_hf.metrics.of_arrays import OF_LABELS, classification_metrics
 
 from ..evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from ..evaluation.protocols import held_out_settings
@@ -68,13 +68,13 @@ def mixture_metrics(found: FineTuned, neighbors: Mapping[str, Any]) -> dict[str,
         knn = add_one_smoothing(knn, found.examples)
     if protocol == ORACLE:
         predictions = [interpolate(knn, found.classifier, weight).argmax(1) for weight in WEIGHTS]
-        scores = [classification_metrics(labels, found.labels, OF_LABELS)[neighbors["best"]] for labels in predictions]
+        scores = [prediction_metrics(labels, found.labels)[neighbors["best"]] for labels in predictions]
         weight = float(WEIGHTS[int(np.argmax(scores))])
     parts = {"classifier": found.classifier, "knn": knn, "mixture": interpolate(knn, found.classifier, weight)}
     metrics = {
         f"{PARTS[part]}{name}": value
         for part, probabilities in parts.items()
-        for name, value in classification_metrics(probabilities.argmax(1), found.labels, OF_LABELS).items()
+        for name, value in prediction_metrics(probabilities.argmax(1), found.labels).items()
     }
     purity = float((found.neighbor_labels[:, :PAPER_K] == found.labels[:, None]).mean())
     return metrics | {"weight": weight, "purity": purity, "silhouette": found.silhouette}

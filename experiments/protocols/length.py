@@ -17,7 +17,7 @@ from docsplit_hf.evaluation.probes import (
     sample_per_class,
 )
 from docsplit_hf.evaluation.systems import System
-from docsplit_hf.metrics.of_arrays import OF_LABELS, classification_metrics
+from docsplit_hf.finetuning.evaluation import prediction_metrics
 
 from ..evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from ..evaluation.protocols import held_out_settings, labeled_features
@@ -48,7 +48,7 @@ def metrics_by_length(predictions: np.ndarray, labels: np.ndarray, words: np.nda
     metrics = {}
     without_each = {}
     for name, rows in by_length(words).items():
-        found = classification_metrics(predictions[rows], labels[rows], OF_LABELS)
+        found = prediction_metrics(predictions[rows], labels[rows])
         metrics[f"macro_f1{name}"] = found["macro_f1"]
         metrics[f"accuracy{name}"] = found["accuracy"]
         correct = (predictions[rows] == labels[rows]).astype(np.float64)

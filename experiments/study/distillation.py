@@ -26,7 +26,7 @@ from transformers import AutoTokenizer, set_seed
 import docsplit_hf
 from docsplit_hf.encoding.pruning import keep_frequent_tokens, keep_layers
 from docsplit_hf.evaluation.probes import LabeledFeatures, logistic_predictions, sample_per_class
-from docsplit_hf.metrics.ranks import ranks_of_right
+from docsplit_hf.metrics.registry import ranks_of_right
 from docsplit_hf.pretraining.half_retrieval import half_texts
 from docsplit_hf.pretraining.objectives import get_arguments_class, get_trainer_class
 from docsplit_hf.training.markdown import table

@@ -3,26 +3,33 @@
 import copy
 import json
 
+import evaluate
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from datasets import ClassLabel, Dataset, List
+from datasets import ClassLabel, Dataset, Features, List, Value
 from transformers import BertForSequenceClassification, BertModel, pipeline
 
-from docsplit_hf import KNNClassifier, KNNClassifierConfig, KNNClassifierPipeline, evaluate_pipeline
-from docsplit_hf.metrics.of_arrays import CLASSIFICATION
+from docsplit_hf import KNNClassifier, KNNClassifierConfig, KNNClassifierPipeline, evaluate_pipeline, metric_path
+from docsplit_hf.metrics.registry import CLASSIFICATION
 
 NAMES = ["river", "engine", "other"]
 SCRIPT = """
 import json, sys
-import transformers
+import evaluate, numpy as np, transformers
 import docsplit_hf
+from docsplit_hf.metrics.registry import CLASSIFICATION
 
+probabilities = np.random.default_rng(0).dirichlet(np.ones(4), 50)
+labels = np.random.default_rng(1).integers(0, 4, 50)
+scores = {}
+for name in CLASSIFICATION:
+    scores |= evaluate.load(docsplit_hf.metric_path(name)).compute(predictions=probabilities, references=labels)
 splits = docsplit_hf.load_labeled_examples(sys.argv[2], validation_size=0)
 pipe = transformers.pipeline("docsplit-knn", model=sys.argv[1], device="cpu")
 result = docsplit_hf.evaluate_pipeline(pipe, splits["train"], strategy="bootstrap", n_resamples=20, random_state=0)
-print(json.dumps(result))
+print(json.dumps({"pipeline": result, "loaded": sorted(scores)}))
 """
 
 
@@ -68,13 +75,26 @@ def test_in_another_interpreter_without_network_or_cache(pipe, examples, tmp_pat
         HF_HUB_OFFLINE="1",
         HF_HOME=str(tmp_path / "home"),
     )
-    result = json.loads(printed.splitlines()[-1])
+    found = json.loads(printed.splitlines()[-1])
+    assert found["loaded"] == sorted(CLASSIFICATION)
+    result = found["pipeline"]
     assert result["accuracy"]["score"] == np.mean(right_answers(pipe, examples))
     for name in ("accuracy", "macro_f1", "matthews_correlation", "log_loss", "expected_calibration_error"):
         low, high = result[name]["confidence_interval"]
         constant = name == "matthews_correlation" and low == high == 0  # all answers are one label
         assert constant or low < high and result[name]["standard_error"] > 0
     assert result["samples_per_second"] == pytest.approx(1 / result["latency_in_seconds"])
+
+
+class TakesLabels(evaluate.Metric):
+    """A metric of labels, like most of evaluate's own."""
+
+    def _info(self):
+        features = Features({"predictions": Value("int64"), "references": Value("int64")})
+        return evaluate.MetricInfo(description="", citation="", features=features)
+
+    def _compute(self, predictions, references):
+        return {"share": float(np.mean(np.array(predictions) == np.array(references)))}
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -97,6 +117,14 @@ def test_fitted_experts_are_evaluated_by_their_answers(tiny_config, tokenizer, e
     assert set(evaluate_pipeline(pipe, examples)) == set(
         evaluate_pipeline(pipe, examples, method="knn", k=3)
     )  # by equation 3
+
+
+def test_metrics_of_labels_get_labels(pipe, examples):
+    expected = np.mean(right_answers(pipe, examples))
+    assert evaluate_pipeline(pipe, examples, TakesLabels())["share"] == expected
+    both = evaluate.combine([TakesLabels(), metric_path("accuracy")])
+    result = evaluate_pipeline(pipe, examples, both)
+    assert result["share"] == result["accuracy"] == expected
 
 
 def test_the_stock_pipeline_is_evaluated_too(tiny_config, tokenizer, examples):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
-from docsplit_hf.metrics.of_arrays import classification_metrics
+from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.reading.labels import texts_of
 from experiments.tasks.paper_tasks import load_task
 
@@ -95,7 +95,10 @@ def as_one_text(texts: list[Text]) -> list[str]:
 
 def scores(probabilities: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """The metrics of probabilities over all classes."""
-    return classification_metrics(probabilities, labels, METRICS)
+    found = {}
+    for metric in METRICS:
+        found |= metric_class(metric)().compute(predictions=probabilities, references=labels)
+    return {metric: found[metric] for metric in METRICS}
 
 
 def _texts_or_pairs(split: Dataset) -> list[Text]:

@@ -1,15 +1,19 @@
 """Metrics against scikit-learn."""
 
+import evaluate
 import numpy as np
 import pytest
 import sklearn.metrics
+import torch
 from sklearn.calibration import calibration_curve
 
-from docsplit_hf.metrics.of_arrays import OF_LABELS, REPORTED, classification_metrics
+from docsplit_hf import metric_path
+from docsplit_hf.metrics.registry import CLASSIFICATION, rank_metrics, ranks_of_right
 
 
 def compute(predictions, references, *names):
-    return classification_metrics(predictions, references, names or None)
+    metrics = evaluate.combine([metric_path(name) for name in names or CLASSIFICATION])
+    return metrics.compute(predictions=predictions, references=references)
 
 
 @pytest.fixture
@@ -64,11 +68,28 @@ def test_the_calibration_error_is_the_mean_over_bins(probabilities, labels):
     assert compute(sure, sure.astype(int))["expected_calibration_error"] == 0
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_batches_give_the_same_as_all_examples_at_once(probabilities, labels, several):
+    labels = np.eye(5, dtype=int)[labels] if several else labels
+    metrics = evaluate.combine([metric_path(name) for name in CLASSIFICATION])
+    for rows in np.array_split(np.arange(400), 3):
+        metrics.add_batch(predictions=probabilities[rows].astype(np.float32), references=labels[rows])
+    assert metrics.compute() == compute(probabilities.astype(np.float32), labels)
+
+
+def test_metrics_work_without_a_writable_cache(tmp_path, probabilities, labels):
+    (tmp_path / "file").touch()
+    metric = evaluate.load(metric_path("accuracy"), cache_dir=str(tmp_path / "file" / "cache"))
+    expected = metric.compute(predictions=probabilities, references=labels)
+    metric.add_batch(predictions=probabilities, references=labels)
+    assert metric.compute() == expected == compute(probabilities, labels, "accuracy")
+
+
 @pytest.mark.parametrize("metric, predictions, references, message", [
     ("log_loss", np.zeros((0, 2)), np.zeros(0), "no examples"),
     ("log_loss", [0, 1], [0, 1], r"probabilities of shape \(N, C\).*got \(2,\) and \(2,\)"),
     ("log_loss", [[0.5, 0.5]], [0, 1], r"got \(1, 2\) and \(2,\)"),
-    ("f1", [[0.5, 0.5]], [0], "no metric 'f1': choose one of accuracy, "),
+    ("log_loss", [[0.5, 0.5]], None, "Give predictions and references"),
     ("log_loss", [[0.5, 0.5]], [2], "from 0 to 1, .*got 2 to 2"),
 ])  # fmt: skip
 def test_invalid_inputs_are_refused(metric, predictions, references, message):
@@ -76,24 +97,21 @@ def test_invalid_inputs_are_refused(metric, predictions, references, message):
         compute(predictions, references, metric)
 
 
+def test_ranks_equal_scikit_learns():
+    scores = np.random.default_rng(0).random((20, 20))
+    found = rank_metrics(ranks_of_right(torch.from_numpy(scores), torch.arange(20)))
+    for k in (1, 10):
+        expected = sklearn.metrics.top_k_accuracy_score(np.arange(20), scores, k=k, labels=range(20))
+        assert found[f"recall@{k}"] == pytest.approx(expected)
+    expected = sklearn.metrics.label_ranking_average_precision_score(np.eye(20), scores)
+    assert found["mrr"] == pytest.approx(expected) and found["chance_recall@1"] == 1 / 20
+
+
+@pytest.mark.parametrize("score", [1.0, np.nan])
+def test_equal_scores_and_nan_count_as_wrong(score):
+    found = rank_metrics(ranks_of_right(torch.full((5, 5), score), torch.arange(5)))
+    assert found["recall@1"] == 0 and found["mrr"] == pytest.approx(1 / 5)
+
+
 def test_a_probability_of_zero_is_a_large_loss_not_an_infinite_one():
     assert 20 < compute([[1.0, 0.0]], [1], "log_loss")["log_loss"] < 30
-
-
-def test_metrics_equal_closed_forms():
-    labels = np.array([0, 1, 2, 2])
-    assert compute(np.full((4, 3), 1 / 3), labels)["log_loss"] == pytest.approx(np.log(3))
-    always_two = np.tile([0.1, 0.1, 0.8], (4, 1))
-    found = compute(always_two, labels, *REPORTED)
-    assert tuple(found) == REPORTED  # in the order of the logs
-    expected = {"accuracy": 0.5, "macro_f1": pytest.approx((0 + 0 + 2 / 3) / 3), "matthews_correlation": 0}
-    assert {name: found[name] for name in expected} == expected == compute(always_two.argmax(1), labels, *OF_LABELS)
-
-
-def test_the_matthews_correlation_of_a_two_by_two_table():
-    labels = np.array([1] * 6 + [0] * 4)
-    predicted = np.array([1] * 5 + [0] + [1] + [0] * 3)  # tp 5, fn 1, fp 1, tn 3
-    expected = (5 * 3 - 1 * 1) / np.sqrt(6 * 6 * 4 * 4)
-    assert compute(predicted, labels, *OF_LABELS)["matthews_correlation"] == pytest.approx(expected)
-    found = compute(np.eye(2)[predicted], labels)
-    assert found["matthews_correlation"] == pytest.approx(expected)

@@ -28,7 +28,6 @@ PARSER_ERRORS = {
     "No columns to parse": "it holds nothing but spaces and empty lines",
     "maximum recursion depth": "its brackets are nested too deep",
 }
-MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
 # Tried in this order; the last one decodes any file.
 ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
 
@@ -95,8 +94,6 @@ def rows_of(path: Path, limits: PageLimits, encoding: str = UNICODE) -> list[Row
     limits.check_rows(len(rows))
     if any(rows):
         return rows
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path.name} is empty: choose another file.")
     if path.suffix.lower() in (".csv", ".tsv"):
         raise ValueError(f"{path.name} has a line with the names of columns, and no row below it: add the texts there.")
     raise ValueError(f"{path.name} holds no row: write an object for each text, as {EXAMPLE_JSON_ROW}.")
@@ -110,18 +107,6 @@ def table_of(given: Sequence[str] | None) -> Path | None:
     if len(paths) > 1 and all(path.suffix.lower() in TABLE_ENDINGS for path in paths):
         raise ValueError(f"{paths[0].name} and {paths[1].name} are both tables: choose one at a time.")
     return None
-
-
-def column_warning(columns: Sequence[str]) -> str:
-    """A warning about the name of a column that looks like a text; empty without one."""
-    looks_like_text = next((name for name in columns if len(name.split()) > MAX_COLUMN_NAME_WORDS), None)
-    if looks_like_text is not None:
-        name = shortened(looks_like_text, 60)
-        return (
-            f"The first line is taken for the names of the columns, and {name!r} looks like a text. If it is one, "
-            "write a line such as text,label above it, and choose the file again."
-        )
-    return ""
 
 
 def shortened(text: Any, max_characters: int = 180) -> str:

@@ -77,8 +77,8 @@ def new_commands(words: Sequence[str]) -> list[list[str]]:
     commands = []
     for name in names:
         is_next = makes and name != names[0]
-        usable = known_options(name) - (MAKING if is_next else set())
-        own = {option: values for option, values in options.items() if option in usable}
+        known = known_options(name)
+        own = {option: values for option, values in options.items() if option in known}
         if is_next:
             own["model_name_or_path"] = options.get("output_dir", [OUTPUT_DIR])
         line = [name]

@@ -37,7 +37,7 @@ def link_to(path: Path, page: str | None) -> str | None:
     return f"{ADDRESS}/{secret}.pdf" + (f"#page={page}" if page else "")
 
 
-def serve(request: Request) -> Response:
+def send_document(request: Request) -> Response:
     """Send the file of a link as PDF, which is all that a browser takes it for."""
     path = _paths.get(request.path_params["secret"])
     if path is None or not path.is_file():
@@ -45,4 +45,4 @@ def serve(request: Request) -> Response:
     return FileResponse(path, headers=HEADERS, media_type="application/pdf")
 
 
-ROUTE = Route(f"/{ADDRESS}/{{secret}}.pdf", serve, methods=["GET", "HEAD"])
+ROUTE = Route(f"/{ADDRESS}/{{secret}}.pdf", send_document, methods=["GET", "HEAD"])

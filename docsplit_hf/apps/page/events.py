@@ -45,8 +45,6 @@ def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
 
 MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
 MAX_SHOWN_COLUMNS = 12  # columns of a file that the preview shows
-VISIBLE_ROWS = 6  # rows of a table that a telephone shows without scrolling
-SCROLL_HINT = " (scroll to see all)"
 LABEL_BUTTONS = 8  # labels with a button; a list has all of them
 PLAN_WIDTHS = {4: ["44%", "19%", "22%", "15%"], 6: ["22%", "14%", "11%", "18%", "13%", "22%"]}  # by columns
 LEAVE_OUT = "Leave out unsure answers"
@@ -186,7 +184,7 @@ class Events:
         used_encoding = encoding or uploads.encoding_of(file)
         shown[f"{name}_encoding"] = gr.Dropdown(uploads.ENCODINGS, value=used_encoding, visible=True)
         try:
-            rows = uploads.rows_of(file, self.limits, used_encoding)
+            rows = uploads.rows_of_upload(file, self.limits, used_encoding)
         except ValueError as error:  # another encoding may work
             gr.Warning(html.escape(str(error)), title="Not done")
             return shown
@@ -225,7 +223,7 @@ class Events:
             return self.change(key, add_files, given, documents_label or "") | shown | {"file": None, "docs_label": ""}
         encoding = encoding or uploads.UNICODE
         if text is None:
-            uploads.rows_of(table, self.limits, encoding)  # raises if the file itself is the cause
+            uploads.rows_of_upload(table, self.limits, encoding)  # raises if the file itself is the cause
             raise ValueError("Choose the column of texts.")
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
@@ -294,13 +292,12 @@ class Events:
     def measured(self, session: Session) -> Values:
         """Show the accuracy, overall and by label, and the curve of answered texts."""
         table = views.labels_table(session)
-        scroll_hint = SCROLL_HINT if len(table) > VISIBLE_ROWS else ""
         texts = counted(session.fitted.report.texts, "labeled text")
         return {
             "right": f"{views.accuracy_text(session)}. Measured on {texts}, each answered by a classifier that learned "
             "from the others. The range in brackets is the 95% confidence interval. For comparison: a program that "
             "counts words, and one that always gives the most frequent label.",
-            "by_label": gr.Dataframe(table, label=f"{counted(len(table), 'label')}, the weakest first{scroll_hint}"),
+            "by_label": gr.Dataframe(table, label=f"{counted(len(table), 'label')}, the weakest first"),
         }
 
     def allow(self, key: Key, percent: int) -> Values:
@@ -312,8 +309,7 @@ class Events:
         """List the findings, and open the first one."""
         summary, session.findings = views.audit_findings(session)
         rows = [[f"{finding.label}: {finding.kind}", uploads.shortened(finding.text)] for finding in session.findings]
-        scroll_hint = SCROLL_HINT if len(rows) > VISIBLE_ROWS else ""
-        caption = f"{counted(len(rows), 'text')}, click one to read and correct it{scroll_hint}"
+        caption = f"{counted(len(rows), 'text')}, click one to read and correct it"
         findings = gr.Dataframe(rows, label=caption, visible=bool(rows))
         return {"audited": summary, "findings": findings} | _opened_finding(session, 0)
 

@@ -88,7 +88,7 @@ def table_settings(path: Path, encoding: str) -> dict[str, str | None]:
     return {"csv_separator": separator, "encoding": None if encoding == UNICODE else encoding}
 
 
-def rows_of(path: Path, limits: PageLimits, encoding: str = UNICODE) -> list[Row]:
+def rows_of_upload(path: Path, limits: PageLimits, encoding: str = UNICODE) -> list[Row]:
     """Read the rows of a file; raise if there are none or too many."""
     rows = list(itertools.islice(read_upload(path, encoding), limits.rows + 1))
     limits.check_rows(len(rows))
@@ -119,7 +119,7 @@ def texts_of_file(
     path: Path, text_column: str, label_column: str | None, limits: PageLimits, encoding: str = UNICODE
 ) -> LabeledTexts:
     """Read the texts and labels of a file; an empty label is None."""
-    rows = rows_of(path, limits, encoding)
+    rows = rows_of_upload(path, limits, encoding)
     columns_of(rows, text_column, label_column)
     texts = []
     labels = []
@@ -171,7 +171,7 @@ def _checked(given: LabeledTexts, limits: PageLimits) -> LabeledTexts:
 
 def rows_to_classify(path: Path, text_column: str, limits: PageLimits, encoding: str = UNICODE) -> list[PlannedText]:
     """Read the rows of a file, to classify them."""
-    rows = rows_of(path, limits, encoding)
+    rows = rows_of_upload(path, limits, encoding)
     columns_of(rows, text_column)
     texts = [row[text_column] if isinstance(row.get(text_column), str) else "" for row in rows]
     limits.check_texts(texts)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -59,8 +60,11 @@ def new_commands(words: Sequence[str]) -> list[list[str]]:
     given = {name.removeprefix("--"): values for name, values in options_of(words)}
     makes = "dataset_name" in given
     is_present = given.keys() <= known_options("classify") | MAKING
-    if is_present and not makes:
+    names_folder = not makes and "output_dir" in given  # of a classifier that is made already
+    if is_present and not makes and not names_folder:
         return []
+    if names_folder:
+        given.setdefault("model_name_or_path", given.pop("output_dir"))
     is_fitted = CHOICE in given or (is_present and "predict" in given)
     names = ["fit" if is_fitted else "train"] if makes else []
     names += ["audit"] if given.keys() & {"audit", "apply_audit"} else []
@@ -73,8 +77,8 @@ def new_commands(words: Sequence[str]) -> list[list[str]]:
     commands = []
     for name in names:
         is_next = makes and name != names[0]
-        usable = known_options(name) - (MAKING if is_next else set())
-        own = {option: values for option, values in options.items() if option in usable}
+        known = known_options(name)
+        own = {option: values for option, values in options.items() if option in known}
         if is_next:
             own["model_name_or_path"] = options.get("output_dir", [OUTPUT_DIR])
         line = [name]
@@ -84,10 +88,15 @@ def new_commands(words: Sequence[str]) -> list[list[str]]:
     return commands
 
 
-def describe(commands: Sequence[Sequence[str]]) -> str:
-    """Say which commands run."""
-    lines = "\n".join(f"  {shlex.join(['docsplit', *command])}" for command in commands)
-    return f"This line runs:\n{lines}"
+def _check(parsed: classify.Parsed) -> None:
+    """Refuse to make a classifier again for answers that were interrupted."""
+    folder = parsed.arguments.model_name_or_path
+    is_made = parsed.files.partial.exists() and Path(folder, "metrics.json").exists()
+    if is_made and not parsed.arguments.overwrite_output_dir:
+        raise ValueError(
+            f"{folder} is already made, and {parsed.files.partial} has answers: run the same command with "
+            f"--model_name_or_path {folder}, without --dataset_name, to continue."
+        )
 
 
 def main() -> dict[str, Any]:
@@ -96,11 +105,13 @@ def main() -> dict[str, Any]:
     if not commands:
         return classify.main()
     last, *words = commands[-1]
-    if last == "classify":
-        classify.parse(words)  # finds mistakes before a classifier is made
+    if last == "classify" and len(commands) > 1:  # before a classifier is made
+        _check(classify.parse(words))
     rank = os.environ.get("RANK", "0")
     if rank == "0":
-        print(describe(commands))
+        print("docsplit classify is now several commands, which this line runs:")
+        for command in commands:
+            print(f"  {shlex.join(['docsplit', *command])}")
     figures: dict[str, Any] = {}
     for name, *options in commands:
         if name == "train" or rank == "0":

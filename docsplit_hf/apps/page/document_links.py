@@ -20,36 +20,29 @@ HEADERS = {
 }
 
 
-class DocumentLinks:
-    """Uploaded PDF files by secrets: only the visitor whose page shows a link can open its file."""
-
-    def __init__(self) -> None:
-        self._paths: dict[str, Path] = {}
-        self._lock = threading.Lock()
-
-    def link(self, path: Path, page: str | None) -> str | None:
-        """Return the address of a file, at a page where one is named; None if it is no PDF file."""
-        with path.open("rb") as file:
-            if b"%PDF-" not in file.read(BYTES_OF_HEADER):
-                return None
-        secret = secrets.token_urlsafe(24)
-        with self._lock:
-            self._paths[secret] = path
-            while len(self._paths) > MOST_LINKS:
-                del self._paths[next(iter(self._paths))]
-        return f"{ADDRESS}/{secret}.pdf" + (f"#page={page}" if page else "")
-
-    def serve(self, request: Request) -> Response:
-        """Send the file of a link as PDF, which is all that a browser takes it for."""
-        path = self._paths.get(request.path_params["secret"])
-        if path is None or not path.is_file():
-            return PlainTextResponse("This file is no longer here: upload it again.\n", 404, HEADERS)
-        return FileResponse(path, headers=HEADERS, media_type="application/pdf")
-
-    @property
-    def route(self) -> Route:
-        """The route of all links."""
-        return Route(f"/{ADDRESS}/{{secret}}.pdf", self.serve, methods=["GET", "HEAD"])
+_paths: dict[str, Path] = {}  # of this process, by secret: only the visitor whose page shows a link can open its file
+_changing = threading.Lock()
 
 
-LINKS = DocumentLinks()  # of this process
+def link_to(path: Path, page: str | None) -> str | None:
+    """Return the address of an uploaded file, at a page where one is named; None if it is no PDF file."""
+    with path.open("rb") as file:
+        if b"%PDF-" not in file.read(BYTES_OF_HEADER):
+            return None
+    secret = secrets.token_urlsafe(24)
+    with _changing:
+        _paths[secret] = path
+        if len(_paths) > MOST_LINKS:
+            del _paths[next(iter(_paths))]
+    return f"{ADDRESS}/{secret}.pdf" + (f"#page={page}" if page else "")
+
+
+def send_document(request: Request) -> Response:
+    """Send the file of a link as PDF, which is all that a browser takes it for."""
+    path = _paths.get(request.path_params["secret"])
+    if path is None or not path.is_file():
+        return PlainTextResponse("This file is no longer here: upload it again.\n", 404, HEADERS)
+    return FileResponse(path, headers=HEADERS, media_type="application/pdf")
+
+
+ROUTE = Route(f"/{ADDRESS}/{{secret}}.pdf", send_document, methods=["GET", "HEAD"])

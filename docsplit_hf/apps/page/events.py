@@ -6,7 +6,6 @@ import functools
 import html
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -44,14 +43,12 @@ def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
     return wrapped
 
 
+MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
 MAX_SHOWN_COLUMNS = 12  # columns of a file that the preview shows
-VISIBLE_ROWS = 6  # rows of a table that a telephone shows without scrolling
-SCROLL_HINT = " (scroll to see all)"
 LABEL_BUTTONS = 8  # labels with a button; a list has all of them
 PLAN_WIDTHS = {4: ["44%", "19%", "22%", "15%"], 6: ["22%", "14%", "11%", "18%", "13%", "22%"]}  # by columns
 LEAVE_OUT = "Leave out unsure answers"
 NO_LABELS = "(none)"  # the choice for files without a column of labels
-ENOUGH_TEXTS = 3  # texts of a label below which more are asked for
 # Shown in place of a step that cannot work yet.
 STEP_NEEDS = {
     "labels": "Nothing to see yet: this step needs texts. Add some in step 1, or click *Try it with example texts*.",
@@ -174,43 +171,34 @@ class Events:
         ``name`` is "file" for files to add, and "new" for files to classify, which have no labels. Documents have none
         of these choices, but OCR.
         """
-        hidden = gr.skip() | {"visible": False}
         has_label = name == "file"
-        choices = ("text", "rows", "label") if has_label else ("text", "rows")
         file = uploads.table_of(given)
         is_documents = bool(given) and file is None
-        shown = {f"{name}_ocr": gr.Checkbox(visible=is_documents)}
+        parts = ["encoding", "text", "rows", *(["label"] if has_label else [])]
+        shown: Values = {f"{name}_{part}": gr.skip() | {"visible": False} for part in parts}
+        shown[f"{name}_ocr"] = gr.Checkbox(visible=is_documents)
         if has_label:
             shown["docs_label"] = gr.Textbox(visible=is_documents)
         if file is None:
-            return shown | {f"{name}_{part}": hidden for part in ("encoding", *choices)}
+            return shown
         used_encoding = encoding or uploads.encoding_of(file)
-        values = shown | {
-            f"{name}_encoding": gr.Dropdown(uploads.ENCODINGS, value=used_encoding, visible=True),
-        }
+        shown[f"{name}_encoding"] = gr.Dropdown(uploads.ENCODINGS, value=used_encoding, visible=True)
         try:
-            rows = uploads.rows_of(file, self.limits, used_encoding)
+            rows = uploads.rows_of_upload(file, self.limits, used_encoding)
         except ValueError as error:  # another encoding may work
             gr.Warning(html.escape(str(error)), title="Not done")
-            return values | {f"{name}_{part}": hidden for part in choices}
+            return shown
         columns = columns_of(rows)
-        warning = uploads.column_warning(columns)
-        if warning and text is None:
-            gr.Warning(html.escape(warning))
-        if encoding is None and used_encoding != uploads.UNICODE:
-            message = (
-                f"{file.name} is not encoded in UTF-8, and is read as {used_encoding}. If letters in the first rows "
-                "look wrong, choose another encoding."
-            )
-            gr.Warning(html.escape(message))
+        if text is None:
+            _warn_of_table(file.name, columns, None if encoding else used_encoding)
         if text not in columns:
             text, label = guess_columns(rows, self.limits.labels)
             label = label if len(columns) > 1 else NO_LABELS
-        values[f"{name}_text"] = gr.Dropdown(columns, value=text, visible=True)
-        values[f"{name}_rows"] = _first_rows(rows, columns, text, label if has_label and label in columns else None)
+        shown[f"{name}_text"] = gr.Dropdown(columns, value=text, visible=True)
+        shown[f"{name}_rows"] = _first_rows(rows, columns, text, label if has_label and label in columns else None)
         if has_label:
-            values[f"{name}_label"] = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
-        return values
+            shown[f"{name}_label"] = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
+        return shown
 
     def add_files(
         self,
@@ -235,7 +223,7 @@ class Events:
             return self.change(key, add_files, given, documents_label or "") | shown | {"file": None, "docs_label": ""}
         encoding = encoding or uploads.UNICODE
         if text is None:
-            uploads.rows_of(table, self.limits, encoding)  # raises if the file itself is the cause
+            uploads.rows_of_upload(table, self.limits, encoding)  # raises if the file itself is the cause
             raise ValueError("Choose the column of texts.")
         if label is None:
             raise ValueError(f"Choose the column of labels, or {NO_LABELS} if the texts have no labels.")
@@ -304,13 +292,12 @@ class Events:
     def measured(self, session: Session) -> Values:
         """Show the accuracy, overall and by label, and the curve of answered texts."""
         table = views.labels_table(session)
-        scroll_hint = SCROLL_HINT if len(table) > VISIBLE_ROWS else ""
         texts = counted(session.fitted.report.texts, "labeled text")
         return {
             "right": f"{views.accuracy_text(session)}. Measured on {texts}, each answered by a classifier that learned "
             "from the others. The range in brackets is the 95% confidence interval. For comparison: a program that "
             "counts words, and one that always gives the most frequent label.",
-            "by_label": gr.Dataframe(table, label=f"{counted(len(table), 'label')}, the weakest first{scroll_hint}"),
+            "by_label": gr.Dataframe(table, label=f"{counted(len(table), 'label')}, the weakest first"),
         }
 
     def allow(self, key: Key, percent: int) -> Values:
@@ -322,8 +309,7 @@ class Events:
         """List the findings, and open the first one."""
         summary, session.findings = views.audit_findings(session)
         rows = [[f"{finding.label}: {finding.kind}", uploads.shortened(finding.text)] for finding in session.findings]
-        scroll_hint = SCROLL_HINT if len(rows) > VISIBLE_ROWS else ""
-        caption = f"{counted(len(rows), 'text')}, click one to read and correct it{scroll_hint}"
+        caption = f"{counted(len(rows), 'text')}, click one to read and correct it"
         findings = gr.Dataframe(rows, label=caption, visible=bool(rows))
         return {"audited": summary, "findings": findings} | _opened_finding(session, 0)
 
@@ -477,6 +463,24 @@ def _failed_documents(given: Documents | None) -> gr.Dataframe | Values:
     return gr.Dataframe(given.failed_rows, label=caption, visible=True)
 
 
+def _warn_of_table(name: str, columns: Sequence[str], guessed_encoding: str | None) -> None:
+    """Warn of a table whose first line looks like a text, or that is not in UTF-8."""
+    like_text = next((column for column in columns if len(column.split()) > MAX_COLUMN_NAME_WORDS), None)
+    if like_text is not None:
+        message = (
+            "The first line is taken for the names of the columns, and "
+            f"{uploads.shortened(like_text, 60)!r} looks like a text. If it is one, write a line such as text,label "
+            "above it, and choose the file again."
+        )
+        gr.Warning(html.escape(message))
+    if guessed_encoding not in (None, uploads.UNICODE):
+        message = (
+            f"{name} is not encoded in UTF-8, and is read as {guessed_encoding}. If letters in the first rows look "
+            "wrong, choose another encoding."
+        )
+        gr.Warning(html.escape(message))
+
+
 def _first_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], text: str, label: Key) -> gr.Dataframe:
     """Make the table of a file's first rows, with the chosen columns first."""
     roles = {} if label is None else {label: "label"}  # before the text, which fills a narrow screen
@@ -505,11 +509,6 @@ def _next_action(session: Session) -> str:
             "step 4 picks the most useful ones" if counts.unlabeled else "add some in step 1, or give labels in step 2"
         )
         return f"**Next:** give a few texts a label, with at least two different labels: {where}."
-    texts_per_label = Counter(session.store.labels.tolist())
-    few = sum(count < ENOUGH_TEXTS for count in texts_per_label.values())
-    if few:
-        share = f"{counted(few, 'label')} of {counts.labels}"
-        return f"**Next:** label more texts, in step 4. {share} have fewer than {ENOUGH_TEXTS}."
     return "**Ready:** use it in step 5. See in step 3 how far to trust it; labels from step 4 make it better."
 
 

@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 
 from ..own_site_only import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
-from .document_links import LINKS
+from .document_links import ROUTE
 from .documents import FAILED_HEADERS
 from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
 from .planned import check_answer, confirm_answer
@@ -95,7 +95,7 @@ def launch_page(
         server_name=host,
         server_port=port,
         inbrowser=in_browser,
-        app_kwargs={"middleware": [own_site], "routes": [LINKS.route]},
+        app_kwargs={"middleware": [own_site], "routes": [ROUTE]},
         num_workers=0,  # workers would serve files without the middleware
         theme=THEME,
         css=_file("page.css"),

@@ -28,7 +28,6 @@ PARSER_ERRORS = {
     "No columns to parse": "it holds nothing but spaces and empty lines",
     "maximum recursion depth": "its brackets are nested too deep",
 }
-MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
 # Tried in this order; the last one decodes any file.
 ENCODINGS = [UNICODE, "cp1252", "gb18030", "big5", "shift_jis", "cp1250", "cp1251", "cp1253", "cp1254", "mac_roman"]
 
@@ -89,14 +88,12 @@ def table_settings(path: Path, encoding: str) -> dict[str, str | None]:
     return {"csv_separator": separator, "encoding": None if encoding == UNICODE else encoding}
 
 
-def rows_of(path: Path, limits: PageLimits, encoding: str = UNICODE) -> list[Row]:
+def rows_of_upload(path: Path, limits: PageLimits, encoding: str = UNICODE) -> list[Row]:
     """Read the rows of a file; raise if there are none or too many."""
     rows = list(itertools.islice(read_upload(path, encoding), limits.rows + 1))
     limits.check_rows(len(rows))
     if any(rows):
         return rows
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path.name} is empty: choose another file.")
     if path.suffix.lower() in (".csv", ".tsv"):
         raise ValueError(f"{path.name} has a line with the names of columns, and no row below it: add the texts there.")
     raise ValueError(f"{path.name} holds no row: write an object for each text, as {EXAMPLE_JSON_ROW}.")
@@ -112,18 +109,6 @@ def table_of(given: Sequence[str] | None) -> Path | None:
     return None
 
 
-def column_warning(columns: Sequence[str]) -> str:
-    """A warning about the name of a column that looks like a text; empty without one."""
-    looks_like_text = next((name for name in columns if len(name.split()) > MAX_COLUMN_NAME_WORDS), None)
-    if looks_like_text is not None:
-        name = shortened(looks_like_text, 60)
-        return (
-            f"The first line is taken for the names of the columns, and {name!r} looks like a text. If it is one, "
-            "write a line such as text,label above it, and choose the file again."
-        )
-    return ""
-
-
 def shortened(text: Any, max_characters: int = 180) -> str:
     """Shorten a text for a cell: Gradio shows 200 characters and would cut within a word."""
     text = " ".join(str(text or "").split())
@@ -134,7 +119,7 @@ def texts_of_file(
     path: Path, text_column: str, label_column: str | None, limits: PageLimits, encoding: str = UNICODE
 ) -> LabeledTexts:
     """Read the texts and labels of a file; an empty label is None."""
-    rows = rows_of(path, limits, encoding)
+    rows = rows_of_upload(path, limits, encoding)
     columns_of(rows, text_column, label_column)
     texts = []
     labels = []
@@ -186,7 +171,7 @@ def _checked(given: LabeledTexts, limits: PageLimits) -> LabeledTexts:
 
 def rows_to_classify(path: Path, text_column: str, limits: PageLimits, encoding: str = UNICODE) -> list[PlannedText]:
     """Read the rows of a file, to classify them."""
-    rows = rows_of(path, limits, encoding)
+    rows = rows_of_upload(path, limits, encoding)
     columns_of(rows, text_column)
     texts = [row[text_column] if isinstance(row.get(text_column), str) else "" for row in rows]
     limits.check_texts(texts)

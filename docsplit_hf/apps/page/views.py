@@ -15,7 +15,7 @@ import numpy as np
 from ...classifier.sorted_files import SHOWN_WORDS, reason_of
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ...reading.origins import describe_place
-from .document_links import LINKS
+from .document_links import link_to
 from .sessions import Finding, PlannedText, Session, ShownPassage, counted, percentage
 
 WORD = "word"  # the mark of a highlighted word
@@ -213,7 +213,7 @@ def answered(session: Session, planned: Sequence[PlannedText], error_rate: float
         explanation = answer.get("explanation", {})
         passage = highlight_passage(one.given["text"], _decisive_words(explanation), explanation.get("passage"))
         first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
-        link = None if one.file is None else LINKS.link(one.file, first_page)
+        link = None if one.file is None else link_to(one.file, first_page)
         found.append(
             replace(
                 one,
@@ -264,41 +264,40 @@ def answer_markup(found: ShownAnswer) -> str:
 def audit_findings(session: Session) -> tuple[str, list[Finding]]:
     """Audit the labels of a session: a summary, and the findings that the visitor has not confirmed."""
     audit = session.pipe.audit(show_progress=False)
-    found = []
-    for issue in audit.label_issues:
-        found.append(
-            Finding(
-                id=issue.id,
-                kind=f"maybe {issue.suggested}?",
-                label=issue.given,
-                suggested=issue.suggested,
-                why=f"Labels of the most similar texts: {issue.near_suggested} {issue.suggested}, {issue.near_given} "
-                f"{issue.given}.",
-                text=issue.text,
-            )
+    found = [
+        Finding(
+            id=issue.id,
+            kind=f"maybe {issue.suggested}?",
+            label=issue.given,
+            suggested=issue.suggested,
+            why=f"Labels of the most similar texts: {issue.near_suggested} {issue.suggested}, {issue.near_given} "
+            f"{issue.given}.",
+            text=issue.text,
         )
-    for group in audit.duplicates:
-        found.append(
-            Finding(
-                id=group.ids[-1],
-                kind="copies." if group.exact else "almost copies.",
-                label=" / ".join(dict.fromkeys(group.labels)),
-                suggested="",
-                why=f"{counted(len(group.ids), 'text')}{', with different labels' if group.labels_differ else ''}.",
-                text=group.text,
-            )
+        for issue in audit.label_issues
+    ]
+    found += [
+        Finding(
+            id=group.ids[-1],
+            kind="copies." if group.exact else "almost copies.",
+            label=" / ".join(dict.fromkeys(group.labels)),
+            suggested="",
+            why=f"{counted(len(group.ids), 'text')}{', with different labels' if group.labels_differ else ''}.",
+            text=group.text,
         )
-    for outlier in audit.outliers:
-        found.append(
-            Finding(
-                id=outlier.id,
-                kind="like no other.",
-                label=outlier.label,
-                suggested="",
-                why=f"Its similarity to the nearest ones is {outlier.closeness:.2f}.",
-                text=outlier.text,
-            )
+        for group in audit.duplicates
+    ]
+    found += [
+        Finding(
+            id=outlier.id,
+            kind="like no other.",
+            label=outlier.label,
+            suggested="",
+            why=f"Its similarity to the nearest ones is {outlier.closeness:.2f}.",
+            text=outlier.text,
         )
+        for outlier in audit.outliers
+    ]
     found = [finding for finding in found if finding.id not in session.kept]
     summary = (
         f"{audit.checked:,} of {counted(audit.examples, 'label')} checked, about {audit.wrong_labels:,.0f} of them "

@@ -1,8 +1,7 @@
-"""Who may ask a server: bearer tokens compared in constant time, and the host names that it answers to."""
+"""Who may ask a server: bearer tokens, compared by their hashes, and the host names that it answers to."""
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 import os
 import re
@@ -53,13 +52,8 @@ class Tokens:
         return cls(owner_of)
 
     def owner(self, given: str | None) -> str | None:
-        """The name of a token's owner; None if it is unknown. Takes as long for a wrong token as for a right one."""
-        digest = sha256((given or "").encode()).digest()
-        found = None
-        for known, name in self.owner_of.items():
-            if hmac.compare_digest(known, digest):
-                found = name
-        return found
+        """The name of a token's owner; None if it is unknown. Hashes are looked up, whose timing says nothing."""
+        return self.owner_of.get(sha256((given or "").encode()).digest())
 
 
 def _parsed(text: str, where: str, default_name: str) -> dict[bytes, str]:

@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 from ...arrays.passages import Predictions
 from ...arrays.row_table import several_passages, take_passages
 from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
+from ...classifier.exported_classifier import Classifier
 from ...cores import thread_count, use_threads
 from ...encoding.chunking import token_counts
 from ...reading.inputs import joined_texts
@@ -204,7 +206,9 @@ class Batcher:
         embedder = first.state.pipe.embedder.with_options(**reading_options(first.options))
         texts = [text for job in jobs for text in job.texts]
         pairs = [pair for job in jobs for pair in job.pairs]
-        with unlogged(), first.state.on_device():
+        pipe = first.state.pipe
+        device = nullcontext() if isinstance(pipe, Classifier) else pipe.device_placement()
+        with unlogged(), device:
             if not embedder.is_local:  # behind an endpoint
                 counts = [estimated_tokens(text) for text in joined_texts(texts, pairs)]
                 return embedder.embed(texts, pairs), counts

@@ -130,9 +130,7 @@ def openai_question(number: int, given: DecisionQuestion, labels: Labels) -> Que
 
 def option_name(value: str | bool) -> str:
     """The name of an option; true and false are those of JSON."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _choice(name: str, options: list[str], labels: Labels, field: str) -> Question:

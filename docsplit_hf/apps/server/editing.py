@@ -101,17 +101,15 @@ def _check_ids(store: KNNDatastore, body: ExamplesRequest) -> None:
 
 
 def _add(pipe: KNNClassifierPipeline, examples: Sequence[ExampleToAdd]) -> list[str]:
-    """Add examples: those with an id of their own, and the others."""
-    ids: list[str] = [""] * len(examples)
-    for has_id in (True, False):
-        chosen = [i for i, example in enumerate(examples) if (example.id is not None) == has_id]
-        if chosen:
-            added = pipe.add_examples(
-                [{"text": examples[i].text, "text_pair": examples[i].text_pair} for i in chosen],
-                [examples[i].label for i in chosen],
-                ids=[examples[i].id for i in chosen] if has_id else None,
-                allow_new_labels=True,
-            )
-            for i, row_id in zip(chosen, added, strict=True):
-                ids[i] = row_id
-    return ids
+    """Add examples, all of them with ids of their own, or none."""
+    if not examples:
+        return []
+    ids = [example.id for example in examples if example.id is not None]
+    if 0 < len(ids) < len(examples):
+        raise unprocessable("Some examples have an id: give one to each, or to none.", "add", "missing_id")
+    return pipe.add_examples(
+        [{"text": example.text, "text_pair": example.text_pair} for example in examples],
+        [example.label for example in examples],
+        ids=ids or None,
+        allow_new_labels=True,
+    )

@@ -15,7 +15,6 @@ from .states import Encoders, version_on_disk
 
 logger = logging.getLogger(__name__)
 
-NAMED_FOLDER = re.compile(r"(?P<name>[\w.-]{1,100})=(?P<folder>.+)")
 NAME = re.compile(r"[\w.-]{1,100}")
 
 
@@ -26,12 +25,11 @@ def named_folder(text: str) -> tuple[str, Path]:
         ValueError: If the folder does not exist or holds no classifier, or its name has other characters than letters,
             digits, ``-``, ``_`` and ``.``.
     """
-    match = NAMED_FOLDER.fullmatch(text)
     folder = Path(text)
     name = folder.resolve().name
-    if match is not None and not folder.is_dir():
-        folder = Path(match["folder"])
-        name = match["name"]
+    if "=" in text and not folder.is_dir():
+        name, _, named = text.partition("=")
+        folder = Path(named)
     if not folder.is_dir():
         raise ValueError(f"There is no folder {folder}: give a folder that pipe.save_pretrained wrote.")
     if not (folder / FOLDER / MANIFEST).is_file():

@@ -130,7 +130,8 @@ class Server:
 
     def labels(self, state: State) -> Labels:
         """The labels of a classifier, for questions."""
-        return Labels(state.datastore.label_names, state.datastore.multi_label, self.settings.reject_label)
+        store = state.pipe.datastore
+        return Labels(store.label_names, store.multi_label, self.settings.reject_label)
 
 
 async def wait_while_connected(request: Request, task: asyncio.Task[Any]) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from ...classifier.exported_classifier import Classifier, FixedStore, open_exported
+from ...classifier.exported_classifier import Classifier, open_exported
 from ...storage.atomic_replacement import read_one_save
 from ...storage.classifier_folder import FOLDER
 from ...storage.manifest import MANIFEST, read_manifest
@@ -19,7 +18,6 @@ from ..pipelines import open_pipeline
 if TYPE_CHECKING:
     from torch import nn
 
-    from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
 
 logger = logging.getLogger(__name__)
@@ -55,15 +53,6 @@ class State:
     pipe: KNNClassifierPipeline | Classifier
     version: str
     weights: tuple[str, ...] = ()
-
-    @property
-    def datastore(self) -> KNNDatastore | FixedStore:
-        """The examples."""
-        return self.pipe.datastore
-
-    def on_device(self) -> AbstractContextManager:
-        """Where the encoder runs."""
-        return nullcontext() if isinstance(self.pipe, Classifier) else self.pipe.device_placement()
 
 
 class Encoders:

@@ -58,6 +58,7 @@ EARLIER = {
         ["fit --dataset_name a.csv --unlabeled_name b",
          "classify --predict c.csv --explain --model_name_or_path output/classification"],
     ),
+    "a folder": ("--output_dir o --predict c.csv", ["classify --predict c.csv --model_name_or_path o"]),
     "today's": ("--model_name_or_path o --predict c.csv --explain", []),
     "no option": ("--predict c.csv --explian", []),
 }  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from docsplit_hf.apps.page.document_links import ADDRESS, DocumentLinks
+from docsplit_hf.apps.page.document_links import ADDRESS, ROUTE, link_to
 from docsplit_hf.apps.page.documents import (
     GivenFile,
     add_files,
@@ -150,14 +150,14 @@ def test_names_of_uploads_have_their_folders_and_no_way_out():
 
 def test_a_link_is_for_pdf_files_alone_and_the_oldest_ends(tmp_path, monkeypatch):
     monkeypatch.setattr("docsplit_hf.apps.page.document_links.MOST_LINKS", 2)
-    links = DocumentLinks()
+    monkeypatch.setattr("docsplit_hf.apps.page.document_links._paths", {})
     page = tmp_path / "page.pdf"
     page.write_text("<script>alert()</script>")
-    assert links.link(page, None) is None
+    assert link_to(page, None) is None
     paths = [write_pdf(tmp_path / f"{number}.pdf", ["A page."]) for number in range(3)]
-    addresses = [links.link(path, "3") for path in paths]
+    addresses = [link_to(path, "3") for path in paths]
     assert len(set(addresses)) == 3
-    app = Starlette(routes=[links.route])
+    app = Starlette(routes=[ROUTE])
     with TestClient(app) as client:
         answers = [client.get(f"/{address}") for address in addresses]
         assert [answer.status_code for answer in answers] == [404, 200, 200]

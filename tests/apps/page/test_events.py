@@ -13,7 +13,7 @@ NO_ROW = "has a line with the names of columns, and no row below it: add the tex
 NO_OBJECT = "holds no row: write an object for each text"
 REFUSED = [
     ("empty.csv", b"", "it is empty"),
-    ("empty.json", b"", "is empty: choose another file"),
+    ("empty.json", b"", "it is empty"),
     ("empty.jsonl", b"", "is empty"),
     ("empty.txt", b"", "is empty"),
     ("spaces.csv", b"  \n \n", NO_ROW),

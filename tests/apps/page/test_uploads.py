@@ -11,7 +11,7 @@ from docsplit_hf.apps.page.uploads import (
     encoding_of,
     example_texts,
     pasted_texts,
-    rows_of,
+    rows_of_upload,
     rows_to_classify,
     shortened,
     texts_of_file,
@@ -40,7 +40,7 @@ def test_pasted_lines_are_read_with_and_without_labels():
 def test_rows_without_a_label_stay_and_those_without_a_text_are_counted(tmp_path, name, content):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
-    assert columns_of(rows_of(path, SMALL)) == ["text", "label"]
+    assert columns_of(rows_of_upload(path, SMALL)) == ["text", "label"]
     assert texts_of_file(path, "text", "label", SMALL) == (["a; b", "c"], ["1", None], 1)
 
 

@@ -34,7 +34,7 @@ def test_an_edit_that_could_not_be_saved_is_not_made_later(folder):
     before = ids_in(folder)
     with largest_file(600), pytest.raises(OSError, match="too large"):
         edited(classifier, ADDED)
-    assert classifier.state.datastore.ids == before
+    assert classifier.state.pipe.datastore.ids == before
     reopened = opened(folder)
     assert ids_in(folder) == before
     assert edited(reopened, ADDED)["ids"] == ["late"]

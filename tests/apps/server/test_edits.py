@@ -44,10 +44,11 @@ def test_a_refused_edit_changes_nothing(start, folder):
     _, before = server.send("GET", "/ready")
     for body, sentence in [
         ({"add": [NEW], "relabel": {"unknown": "river"}}, "No example has the id 'unknown'."),
-        ({"add": [NEW, {"text": " ", "label": "river"}]}, "empty"),
+        ({"add": [NEW, {"text": " ", "label": "river", "id": "blank"}]}, "empty"),
         ({"relabel": {"0": "nowhere"}}, "'nowhere'"),
         ({"relabel": {"0": "river"}, "remove": ["0"]}, "relabeled and removed"),
         ({}, "Nothing is to be changed"),
+        ({"add": [NEW, {"text": "The mill.", "label": "river"}]}, "give one to each, or to none"),
         ({"add": [{**NEW, "label": "x" * 201}]}, "the name of a label has 1 to 200 characters"),
         ({"relabel": {"0": " "}}, "the name of a label has 1 to 200 characters"),
         ({"add": [{**NEW, "label": "a\nb"}]}, "no control characters"),
@@ -61,7 +62,7 @@ def test_a_refused_edit_changes_nothing(start, folder):
 def test_a_request_that_is_sent_again_changes_nothing(start, folder):
     server = start(str(folder))
     body = {
-        "add": [NEW, {"text": "The river feeds a mill.", "label": "river"}],
+        "add": [NEW, {"text": "The river feeds a mill.", "label": "river", "id": "mill"}],
         "relabel": {"0": "garden"},
         "remove": ["1"],
     }

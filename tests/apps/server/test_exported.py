@@ -47,7 +47,7 @@ def test_the_state_is_exported_if_it_may_be(exported, fitted_folder):
     assert isinstance(Encoders().open(exported).pipe, KNNClassifierPipeline)
     bare = Encoders(exported=True).open(fitted_folder)
     assert isinstance(bare.pipe, KNNClassifierPipeline)
-    assert state.version == Encoders().open(exported).version and len(state.datastore) == len(bare.datastore)
+    assert state.version == Encoders().open(exported).version and len(state.pipe.datastore) == len(bare.pipe.datastore)
 
 
 def test_a_model_of_somebody_else_is_opened_only_if_it_is_trusted(exported, tmp_path, monkeypatch, caplog):

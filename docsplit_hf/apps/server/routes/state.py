@@ -54,7 +54,7 @@ def add_state_routes(app: FastAPI, server: Server) -> None:
 def _described(classifier: ServedFolder) -> dict[str, Any]:
     state = classifier.state
     created = classifier.opened_at
-    store = state.datastore
+    store = state.pipe.datastore
     return {
         "id": classifier.name,
         "object": "model",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,22 +31,8 @@ if TYPE_CHECKING:
 
     from ..reading.origins import Origin
 
-logger = logging.getLogger(__name__)
-
 DOCUMENT_PREFIX = "d"  # of automatic ids of documents; those of examples have none
 NO_ROW = "There is no row with the id {!r}: pass ids, which are strings, as add and search return them."
-
-
-class _NewRows(NamedTuple):
-    """Rows to add: keys (embeddings) ``(N, D)``, encoded labels, and the other columns. None: an automatic id."""
-
-    keys: np.ndarray
-    labels: np.ndarray
-    texts: Iterable[str | None] | None
-    text_pairs: Iterable[str | None] | None
-    ids: Iterable[str | None] | None
-    passages: Passages | None
-    origins: Iterable[Origin | None] | None = None
 
 
 def empty_snapshot(
@@ -91,8 +76,7 @@ def add_rows(
     if len(encoded) != len(keys):
         raise ValueError(f"There are {len(keys)} keys, but {len(encoded)} labels: pass one for each key.")
     others = () if snapshot.documents is None else (snapshot.documents.rows,)
-    new = _NewRows(keys, encoded, texts, text_pairs, ids, passages, origins)
-    grown = _append(snapshot, new, others, "")
+    grown = _append(snapshot, keys, encoded, texts, text_pairs, ids, passages, origins, others=others)
     return replace(grown, label_names=names)
 
 
@@ -108,9 +92,11 @@ def add_document_rows(
     """Add documents without labels. Their ids must differ from those of the examples."""
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
     no_labels = np.zeros((len(keys), 0), dtype=bool)
-    new = _NewRows(keys, no_labels, texts, text_pairs, ids, passages, origins)
     before = snapshot.documents or no_documents(snapshot)
-    grown = _append(before, new, (snapshot.rows,), DOCUMENT_PREFIX)
+    others = (snapshot.rows,)
+    grown = _append(
+        before, keys, no_labels, texts, text_pairs, ids, passages, origins, others=others, prefix=DOCUMENT_PREFIX
+    )
     return replace(snapshot, documents=grown)
 
 
@@ -121,36 +107,48 @@ def no_documents(snapshot: Snapshot) -> Snapshot:
     return Snapshot(keys, no_labels, make_rows(0, []), label_names=(), options=snapshot.options)
 
 
-def _append(snapshot: Snapshot, new: _NewRows, others: Sequence[pa.Table], prefix: str) -> Snapshot:
-    """Append rows outside the index.
+def _append(
+    snapshot: Snapshot,
+    new_keys: np.ndarray,
+    new_labels: np.ndarray,
+    texts: Iterable[str | None] | None,
+    text_pairs: Iterable[str | None] | None,
+    ids: Iterable[str | None] | None,
+    passages: Passages | None,
+    origins: Iterable[Origin | None] | None,
+    *,
+    others: Sequence[pa.Table],
+    prefix: str = "",
+) -> Snapshot:
+    """Append rows outside the index, with encoded labels.
 
-    ``others``: tables with other rows, which must have other ids. ``prefix``: of automatic ids.
+    ``others``: tables with other rows, which must have other ids. ``prefix``: of automatic ids, for those of None.
     """
-    count = len(new.keys)
-    ids = [None] * count if new.ids is None else list(new.ids)
-    ids, next_id = counted_ids(ids, snapshot.next_id, snapshot.rows, *others, prefix=prefix)
-    new_table = make_rows(count, ids, new.texts, new.text_pairs, new.origins)
+    count = len(new_keys)
+    given_ids = [None] * count if ids is None else list(ids)
+    new_ids, next_id = counted_ids(given_ids, snapshot.next_id, snapshot.rows, *others, prefix=prefix)
+    new_table = make_rows(count, new_ids, texts, text_pairs, origins)
     table = append_rows(snapshot.rows, new_table, *others)
-    new_passages = None if new.passages is None else check_passages(new.passages, new.keys, new_table)
+    new_passages = None if passages is None else check_passages(passages, new_keys, new_table)
     if new_passages is not None and isinstance(snapshot.keys, MappedKeys):
         raise ValueError(
             "Rows on the disk have one embedding each, but the new ones have several passages: use another "
             "long_documents, or a datastore in memory."
         )
-    keys = with_rows(snapshot.keys, new.keys)
-    labels = with_rows(snapshot.labels, new.labels)
+    keys = with_rows(snapshot.keys, new_keys)
+    labels = with_rows(snapshot.labels, new_labels)
     check_finite(keys[len(snapshot.keys) :], "keys")
-    passages = None
+    joined = None
     if snapshot.passages is not None or new_passages is not None:
         before = snapshot.passages or whole_rows(snapshot.keys, snapshot.rows)
-        added = new_passages or whole_rows(new.keys, new_table)
-        passages = Passages(
+        added = new_passages or whole_rows(new_keys, new_table)
+        joined = Passages(
             embeddings=with_rows(before.embeddings, added.embeddings),
             counts=with_rows(before.counts, added.counts),
             spans=with_rows(before.spans, added.spans),
         )
-        check_finite(passages.embeddings[len(before.embeddings) :], "embeddings of passages")
-    return replace(snapshot, keys=keys, labels=labels, rows=table, next_id=next_id, passages=passages)
+        check_finite(joined.embeddings[len(before.embeddings) :], "embeddings of passages")
+    return replace(snapshot, keys=keys, labels=labels, rows=table, next_id=next_id, passages=joined)
 
 
 def remove_rows(snapshot: Snapshot, ids: Iterable[str]) -> Snapshot:

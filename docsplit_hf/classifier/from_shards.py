@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays.index import EXACT, IndexOptions, fewest_rows
 from ..arrays.keys import check_finite
 from ..arrays.mapped_keys import KeyFile, MappedKeys, tensor_header
-from ..arrays.row_table import TEXT_COLUMNS, describe_invalid_ids
+from ..arrays.row_table import TEXT_COLUMNS
 from ..arrays.snapshot import Snapshot
 from ..storage.inside_folder import temporary_file
 from ..storage.manifest import DatastoreError, naming_file_in_errors
@@ -32,7 +32,8 @@ def open_shards(folder: str | Path, options: IndexOptions) -> Snapshot:
     if options.factory != EXACT:
         fewest_rows(options.factory, shards.dimension)  # raises before all is read if FAISS refuses the index
     keys_file = cached_rows(shards.sha256).with_suffix(".safetensors")
-    table = mapped_rows(shards.sha256, lambda: _read(shards, keys_file), rewrite=not keys_file.is_file())
+    is_missing = not keys_file.is_file()
+    table = mapped_rows(shards.sha256, Path(folder), lambda: _read(shards, keys_file), rewrite=is_missing)
     keys = MappedKeys(KeyFile(keys_file), shards.sha256)
     names = tuple(json.loads(table.schema.metadata[LABEL_NAMES_KEY]))
     is_labeled = len(table) > 0 and table["label"].null_count == 0
@@ -66,7 +67,6 @@ def _batches(shards: Shards, keys_file: Path, schema: pa.Schema, names: pa.Array
     import pyarrow.compute as pc
 
     rows = sum(shards.files.values())
-    ids = []
     labeled = 0
     with temporary_file(keys_file.with_suffix(".keys.tmp")) as temporary, open(temporary, "wb") as file:
         file.write(tensor_header({"keys": (np.dtype(shards.dtype), (rows, shards.dimension))}))
@@ -75,17 +75,13 @@ def _batches(shards: Shards, keys_file: Path, schema: pa.Schema, names: pa.Array
                 file.write(_keys_of(path, batch["embedding"], shards.dimension))
                 label = pc.index_in(batch["label"], value_set=names, skip_nulls=True).cast(pa.int64())
                 labeled += len(label) - label.null_count
-                ids.append(batch["id"])
                 none = pa.nulls(len(batch), pa.string())
                 yield pa.record_batch([batch["id"], batch["text"], none, none, none, label], schema=schema)
         file.flush()
         temporary.replace(keys_file)
-    folder = next(iter(shards.files)).parent
     if labeled not in (0, rows):
+        folder = next(iter(shards.files)).parent
         raise DatastoreError(f"{folder}: {labeled} of {rows} documents have a label: give all of them one, or none.")
-    fault = describe_invalid_ids(pa.chunked_array(ids, pa.string()))
-    if fault is not None:
-        raise DatastoreError(f"{folder}: {fault}: give each document its own id.")
 
 
 def _keys_of(path: Path, embeddings: pa.ListArray, dimension: int) -> np.ndarray:

@@ -180,7 +180,7 @@ class SortedFolder:
                 if entry.link is None:
                     copy_file(parent, temporary, entry)
                 else:
-                    parent.make_link(temporary, Path(entry.source))
+                    os.link(entry.source, temporary, dst_dir_fd=parent.descriptor)
             except (OSError, ValueError) as error:
                 logger.warning("%s is not sorted yet: %s", entry.source, error)
                 parent.discard(temporary)

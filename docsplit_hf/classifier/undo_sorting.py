@@ -61,7 +61,7 @@ def _undo(folder: Path, manifest: Path) -> Undone:
         remove_left_overs(inside, entries)
         for name in {sub_folder_of(entry.target) for entry in entries}:
             with contextlib.suppress(OSError):  # a person has put something else there
-                inside.remove_empty_folder(name)
+                os.rmdir(name, dir_fd=inside.descriptor)
         stay = [entry for entry in entries if states[entry.target] in ("changed", "without original")]
         if stay:
             write_file(manifest, manifest_lines([*stay, *reports]))

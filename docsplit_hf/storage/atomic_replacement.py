@@ -67,7 +67,8 @@ def replaced_at_once(
             others = sorted({*obsolete(folder)} - {*names})
             _refuse_folders(inside, [*names, *_files_of_earlier_model(inside, names), *others])
             flush_files(staging, names)
-            inside.rename_folder(STAGING, SAVED)  # from here on, the new files are the valid ones
+            # From here on, the new files are the valid ones.
+            os.rename(STAGING, SAVED, src_dir_fd=inside.descriptor, dst_dir_fd=inside.descriptor)
             inside.flush()
             _put_in_place(inside)
             delete_files(inside, others)
@@ -273,7 +274,8 @@ def _put_in_place(inside: InsideFolder) -> None:
                 parent.link_to(links, basename)
         move_files(staging, inside, names)
         delete_files(inside, old_names)
-    inside.rename_folder(SAVED, STAGING)  # readers must not find a part of it under its name
+    # Readers must not find a part of it under its name.
+    os.rename(SAVED, STAGING, src_dir_fd=inside.descriptor, dst_dir_fd=inside.descriptor)
     inside.discard(STAGING)
 
 

@@ -63,7 +63,7 @@ from .manifest import (
     render_manifest,
 )
 from .snapshot_index import store_index, update_index
-from .tables import MAPPED_ROLES, mapped_rows, read_batches, read_table, rows_sha256, write_table
+from .tables import MAPPED_ROLES, mapped_rows, read_batches, read_table, refuse, rows_sha256, write_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -252,14 +252,8 @@ def check_sha256(path: Path, entry: FileEntry) -> None:
 
 def _read_rows(path: Path, columns: dict[str, pa.DataType], count: int) -> pa.Table:
     table = read_table(path, columns, count)
-    _refuse(path, describe_invalid_ids(table["id"]) or describe_invalid_origins(table))
+    refuse(path, describe_invalid_ids(table["id"]) or describe_invalid_origins(table))
     return table
-
-
-def _refuse(path: Path, fault: str | None) -> None:
-    """Raise with a description of a fault, if there is one."""
-    if fault is not None:
-        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
 
 
 def _map_examples(
@@ -275,22 +269,14 @@ def _map_examples(
         probe = KeyFile(path, "probe").array.astype(np.float32) if "probe" in file.names else None
     _check_keys(path, manifest, shape, file.array, probe, set())
 
-    def batches() -> Iterator[pa.RecordBatch]:
-        ids = []
-        for batch in read_batches(paths["rows"], columns, manifest["rows"]):
-            ids.append(batch["id"])
-            _refuse(paths["rows"], describe_invalid_origins(pa.Table.from_batches([batch])))
-            yield batch
-        _refuse(paths["rows"], describe_invalid_ids(pa.chunked_array(ids, pa.string())))
-
     def read() -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         for role in MAPPED_ROLES:
             check_sha256(paths[role], manifest["files"][role])
         with naming_file_in_errors(path):
             check_finite(file.array, "keys")
-        return pa.schema(columns), batches()
+        return pa.schema(columns), read_batches(paths["rows"], columns, manifest["rows"])
 
-    table = mapped_rows(rows_sha256(manifest), read)
+    table = mapped_rows(rows_sha256(manifest), paths["rows"], read)
     return MappedKeys(file, manifest["files"]["keys"]["sha256"]), probe, table
 
 

@@ -45,11 +45,12 @@ class InsideFolder:
     """An open folder. Its files are opened one folder after another, and never through a link.
 
     It stays the same folder, even if a link takes its place. It may be behind a link itself, if the user named that.
+    ``descriptor``: of the open folder, for functions of ``os`` with ``dir_fd``.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
-        self._descriptor = descriptor
+        self.descriptor = descriptor
 
     @classmethod
     @contextlib.contextmanager
@@ -75,8 +76,8 @@ class InsideFolder:
         """Open a subfolder within the context; ``make``: make it if it does not exist."""
         if make:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(name, dir_fd=self._descriptor)
-        with self.opened(self.path / name, may_be_link=False, parent=self._descriptor) as folder:
+                os.mkdir(name, dir_fd=self.descriptor)
+        with self.opened(self.path / name, may_be_link=False, parent=self.descriptor) as folder:
             yield folder
 
     @contextlib.contextmanager
@@ -92,7 +93,7 @@ class InsideFolder:
     def status(self, name: str) -> os.stat_result | None:
         """The ``lstat`` of an entry of this folder; None if there is no such entry."""
         try:
-            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+            return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
@@ -106,7 +107,7 @@ class InsideFolder:
 
     def names(self) -> list[str]:
         """The names of all entries of this folder."""
-        return sorted(os.listdir(self._descriptor))
+        return sorted(os.listdir(self.descriptor))
 
     def files(self) -> Iterator[str]:
         """The names of all files, those in subfolders included; links and other entries are refused."""
@@ -129,15 +130,11 @@ class InsideFolder:
     def open_file(self, name: str, flags: int) -> int:
         """Open a plain file in this folder, or make a new one with ``O_CREAT``; returns its descriptor."""
         new = os.O_EXCL if flags & os.O_CREAT else 0
-        return open_plain(self.path / name, flags | new, name, self._descriptor)
-
-    def rename_folder(self, name: str, new_name: str) -> None:
-        """Rename a subfolder."""
-        os.rename(name, new_name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        return open_plain(self.path / name, flags | new, name, self.descriptor)
 
     def move_to(self, other: InsideFolder, name: str, new_name: str) -> None:
         """Move a file into another folder; a file or link of that name is replaced, and not followed."""
-        os.replace(name, new_name, src_dir_fd=self._descriptor, dst_dir_fd=other._descriptor)
+        os.replace(name, new_name, src_dir_fd=self.descriptor, dst_dir_fd=other.descriptor)
 
     def link_to(self, other: InsideFolder, name: str) -> None:
         """Give a file a second name in another folder; where there are no hard links, copy it."""
@@ -145,8 +142,8 @@ class InsideFolder:
             os.link(
                 name,
                 name,
-                src_dir_fd=self._descriptor,
-                dst_dir_fd=other._descriptor,
+                src_dir_fd=self.descriptor,
+                dst_dir_fd=other.descriptor,
                 follow_symlinks=False,
             )
         except OSError:
@@ -158,30 +155,22 @@ class InsideFolder:
                 target.flush()
                 os.fsync(target.fileno())
 
-    def make_link(self, name: str, target: Path) -> None:
-        """Give a file elsewhere a second name; raises ``FileExistsError`` if there is an entry of that name."""
-        os.link(target, name, dst_dir_fd=self._descriptor)
-
-    def remove_empty_folder(self, name: str) -> None:
-        """Remove a subfolder; raises ``OSError`` if something is in it."""
-        os.rmdir(name, dir_fd=self._descriptor)
-
     def remove(self, name: str) -> None:
         """Remove a file or a link; the target of a link stays."""
-        os.unlink(name, dir_fd=self._descriptor)
+        os.unlink(name, dir_fd=self.descriptor)
 
     def discard(self, name: str) -> None:
         """Remove an entry, if it exists: a subfolder with its content, in which no link is followed, or another one."""
         with contextlib.suppress(FileNotFoundError):  # without locks, another process may be faster
             status = self.status(name)
             if status is not None and stat.S_ISDIR(status.st_mode):
-                shutil.rmtree(name, dir_fd=self._descriptor)
+                shutil.rmtree(name, dir_fd=self.descriptor)
             elif status is not None:
                 self.remove(name)
 
     def flush(self) -> None:
         """Force the folder's list of names onto the disk."""
-        os.fsync(self._descriptor)
+        os.fsync(self.descriptor)
 
 
 def refuse_links(folder: Path, may_be_link: bool = False, below: bool = True) -> None:

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays.keys import as_queries
 from ..content_hash import sha256_of_parts
 from .atomic_replacement import flush
 from .inside_folder import temporary_file
-from .manifest import DatastoreError
+from .manifest import DatastoreError, naming_file_in_errors
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,11 +128,15 @@ def read_shards(folder: str | Path) -> Shards:
         files[path] = pq.read_metadata(path).num_rows
         status = path.stat()
         states.append(f"{path.resolve()} {status.st_size} {status.st_mtime_ns}".encode())
+    dimension = settings["dimension"]
+    with naming_file_in_errors(there[0]):
+        probe = settings.get("probe")
+        probe = None if probe is None else as_queries(probe, "the probe", dimension)
     return Shards(
         files=files,
-        dimension=settings["dimension"],
+        dimension=dimension,
         dtype=settings["dtype"],
-        probe=_read_probe(there[0], settings),
+        probe=probe,
         sha256=sha256_of_parts(states),
     )
 
@@ -167,19 +172,6 @@ def _difference(existing: Mapping[str, Any], new: Mapping[str, Any], of: str = "
         elif before != now:
             described.append(f"{of}{name} is {before!r} there and {now!r} now")
     return ", ".join(described)
-
-
-def _read_probe(path: Path, settings: Mapping[str, Any]) -> np.ndarray | None:
-    """Read and check the probe, float32 ``(P, D)``."""
-    if settings.get("probe") is None:
-        return None
-    try:
-        probe = np.asarray(settings["probe"], dtype=np.float32)
-    except (ValueError, TypeError) as error:
-        raise DatastoreError(f"{path}: the probe is not a matrix of numbers: {error}.") from error
-    fits = probe.ndim == 2 and probe.shape[1] == settings["dimension"] and np.isfinite(probe).all()
-    _require(fits, path, f"the probe has shape {probe.shape}, not {settings['dimension']} wide, or is not finite")
-    return probe
 
 
 def _require(condition: bool, path: Path, problem: str) -> None:

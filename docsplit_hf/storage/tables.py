@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..arrays.row_table import ORIGIN_COLUMNS
+from ..arrays.row_table import ORIGIN_COLUMNS, describe_invalid_ids, describe_invalid_origins
 from ..content_hash import sha256_of_parts
 from .atomic_replacement import locked
 from .inside_folder import temporary_file
@@ -110,9 +110,15 @@ def cached_rows(sha256: str) -> Path:
 
 
 def mapped_rows(
-    sha256: str, read: Callable[[], tuple[pa.Schema, Iterable[pa.RecordBatch]]], rewrite: bool = False
+    sha256: str,
+    source: Path,
+    read: Callable[[], tuple[pa.Schema, Iterable[pa.RecordBatch]]],
+    rewrite: bool = False,
 ) -> pa.Table:
-    """Map the table cached under ``sha256``; if it is missing, or with ``rewrite``, first write it by ``read``."""
+    """Map the table cached under ``sha256``; if it is missing, or with ``rewrite``, first write it by ``read``.
+
+    ``source``: the file or folder that is read, for errors in its ids and places.
+    """
     import pyarrow as pa
 
     path = cached_rows(sha256)
@@ -123,8 +129,12 @@ def mapped_rows(
             schema, batches = read()
             with temporary_file(path.with_suffix(".tmp")) as temporary:
                 with pa.OSFile(str(temporary), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+                    ids = []
                     for batch in batches:
+                        ids.append(batch["id"])
+                        refuse(source, describe_invalid_origins(pa.Table.from_batches([batch])))
                         writer.write_batch(batch)
+                    refuse(source, describe_invalid_ids(pa.chunked_array(ids, pa.string())))
                 temporary.replace(path)
             seconds = time.perf_counter() - start
             logger.info("Checked all files, and wrote ids, texts and labels to %s, in %.0f s.", path, seconds)
@@ -133,6 +143,12 @@ def mapped_rows(
             return pa.ipc.open_file(file).read_all()
     except pa.ArrowException as error:
         raise ValueError(f"{path}, in the cache of this machine, is damaged ({error}): delete it.") from error
+
+
+def refuse(path: Path, fault: str | None) -> None:
+    """Raise with a description of a fault, if there is one."""
+    if fault is not None:
+        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
 
 
 def _check_unpacked(path: Path, unpacked: int) -> None:

@@ -179,8 +179,8 @@ DAMAGES = {
     "tasks is '2'": forge(tasks="2"),
     "dtype is 'int8'": forge(dtype="int8"),
     "dimension is 0": forge(dimension=0),
-    "the probe has shape": forge(probe=[[1.0]]),
-    "the probe is not a matrix": forge(probe=["a"]),
+    "the probe must be numbers of shape": forge(probe=[[1.0]]),
+    r"the probe must be numbers of shape \(N, 8\)": forge(probe=["a"]),
     "encoder name is 'b' there and 'made up' now": forge(encoder={"name": "b"}),
 }
 

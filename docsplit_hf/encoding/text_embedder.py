@@ -21,8 +21,6 @@ from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from .exported.description import ExportedModel
-    from .portable.configuration_knn_classifier import KNNClassifierConfig
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +93,7 @@ class ChunkedEmbedder(ABC):
 
     is_local = True
 
-    config: KNNClassifierConfig | ExportedModel
+    config: Any  # KNNClassifierConfig, or the ExportedModel of a graph
     tokenizer: Any
     options: EmbeddingOptions
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from benchmarks.inputs import default_model
 from benchmarks.quality.few_labels.embedder import Embedder
@@ -210,7 +211,8 @@ class Trial:
         words = ready.fitted.ensemble.word_features(self.texts[rows].tolist())
         asked = ready.fitted.ensemble.word_features(self.texts[others].tolist())
         targets = (self.labels[rows][:, None] == np.arange(len(self.task.names))).astype(np.float32)
-        found = vocabulary_scores(asked, fit_vocabulary(words.to_csr(), targets)).argmax(1)
+        matrix = sp.csr_matrix((words.data, words.indices, words.indptr), words.shape)
+        found = vocabulary_scores(asked, fit_vocabulary(matrix, targets)).argmax(1)
         return float((found == self.labels[others]).mean())
 
     def thresholds(self, size: int, exponent: float, number: int) -> dict[str, dict[str, list[Sequence[float]]]]:

@@ -22,7 +22,6 @@ Arrays of two arms, with the prefix ``documents.`` (missing with no documents) o
 - ``held_out`` (E, m, C): logits by folds; ``targets`` int64 (m,); ``folds`` int64 (m,)
 - ``test`` (E, N, C), ``sample`` (E, S, C): logits
 - ``neighbor_proportions`` (m, C), ``test_neighbor_proportions`` (N, C), ``closeness`` (m,)
-- ``word_regression`` (m, C): probabilities of the baseline "word counts"; missing without words
 - ``fold_shift`` (m, C), ``learned_shift`` (C,): before proportions are estimated; ``shift`` (C,), ``proportions`` (C,),
   ``draws`` (B, C): after it; ``out_of_scope``
 - ``prior``, ``raw_prior`` (E,): today's prior weights, with a sum of 1, and before it; ``weights`` (E,): chosen, of the
@@ -62,7 +61,6 @@ from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.registry import EXPERTS, features_of_corpus, prior_weights, score_all
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_texts
 from docsplit_hf.fitting.ensemble.vector_experts import readable_names
-from docsplit_hf.fitting.ensemble.weighing import SAMPLED_DOCUMENTS
 from docsplit_hf.reading.inputs import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -255,13 +253,10 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int) -
     corpus = data.corpus
     held_out = np.flatnonzero(fits.folds[i] >= 0)
     folds = fits.folds[i]
-    documents = np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
-    sampled = documents if len(documents) else corpus.rows
-    sampled = np.sort(np.random.default_rng(0).permutation(sampled)[:SAMPLED_DOCUMENTS])  # as in weighing.py
     of_sample = score_all(
         ensemble.learned.by_expert,
         ensemble.experts,
-        features_of_corpus(corpus, ensemble.learned.soft_labels, False, sampled),
+        features_of_corpus(corpus, ensemble.learned.soft_labels, False, corpus.sample),
     )
     single_texts, pairs = texts_and_pairs(task.test)
     texts = joined_texts(single_texts, pairs or [None] * len(single_texts))
@@ -305,8 +300,6 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int) -
         "version_fraction": np.array(report.version_fraction),
         "words_per_text": np.array(np.mean([len(text.split()) for text in texts])),
     }
-    if scores.word_regression is not None:
-        found["word_regression"] = scores.word_regression
     return as_float32(found)
 
 

@@ -16,7 +16,7 @@ from ...reading.characters import replace_lone_surrogates
 from ...reading.inputs import joined_texts
 from ...reading.words import number_words
 from .schema import UNIT_COMPONENTS, Array, Range
-from .style import style_of_texts
+from .style import STYLE_NUMBERS, style_of_texts
 from .tfidf import FEW_TEXTS, WordRows, fit_words, times_transposed
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_DOCUMENTS = 20_000
+MAX_DOCUMENTS = 10_000  # more help very little: docs/results/few_labels.md
+SAMPLED_DOCUMENTS = 1_000  # at most, on which experts are compared
 MAX_KEPT_TEXTS = 30_000  # about 200 MB
 WORD_DIMENSIONS = 256
 # With fewer, the words of one text form a dimension, which leaks labels to folds. If most texts are versions of others,
@@ -36,6 +37,7 @@ WORD_DIMENSIONS = 256
 TEXTS_PER_DIMENSION = 3
 EXTRA_SINGULAR_VECTORS = 10  # computed to make the others exact
 SINGULAR_VECTOR_ROUNDS = 3  # with 2, a twentieth of their space is another one
+LEAST_LENGTH = 1e-5  # of a column, as a part of the longest one; shorter ones are rounding
 SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
 GRAPH_NEIGHBORS = 10
 MAX_EXACT_GRAPH_TEXTS = 20_000  # the time of an exact graph grows with the square of the texts
@@ -79,16 +81,16 @@ class DocumentVectors(NamedTuple):
 
 
 def fit_document_vectors(
-    embeddings: np.ndarray, words: sp.csr_matrix | None, different_texts: int | None = None
-) -> DocumentVectors:
-    """Fit on the embeddings ``(N, D)`` and the words ``(N, V)`` of all texts.
+    embeddings: np.ndarray, words: sp.csr_matrix | None, different_texts: int
+) -> tuple[DocumentVectors, np.ndarray]:
+    """Fit on the embeddings ``(N, D)`` and the words ``(N, V)`` of all texts; return their vectors, too.
 
-    ``different_texts``: their number, if versions of one text count as one. None: N.
+    ``different_texts``: N, or fewer if versions of one text count as one.
     """
     mean = embeddings.mean(0, dtype=np.float64).astype(np.float32)
-    components = _latent_words(words, len(embeddings) if different_texts is None else different_texts)
-    vectors = DocumentVectors(mean, components, np.zeros((0, 0), np.float32))
-    return vectors._replace(whitening=_whitening(vectors.join(embeddings, words)))
+    fitted = DocumentVectors(mean, _latent_words(words, different_texts), np.zeros((0, 0), np.float32))
+    vectors = fitted.join(embeddings, words)
+    return fitted._replace(whitening=_whitening(vectors)), vectors
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -113,7 +115,7 @@ def _right_singular_vectors(words: sp.csr_matrix, count: int) -> np.ndarray:
     They are those of scikit-learn's ``TruncatedSVD`` with as many rounds (Halko, Martinsson and Tropp 2011). Here only
     products on the shorter side of the matrix are factorized between the rounds, which takes half the time.
     """
-    from scipy.linalg import lu, qr
+    from scipy.linalg import lu
 
     is_wide = words.shape[0] < words.shape[1]
     tall = words.T.tocsr() if is_wide else words
@@ -122,10 +124,21 @@ def _right_singular_vectors(words: sp.csr_matrix, count: int) -> np.ndarray:
     basis = np.random.RandomState(0).normal(size=size).astype(np.float32)
     for _ in range(SINGULAR_VECTOR_ROUNDS):
         basis = lu(transposed @ (tall @ basis), permute_l=True)[0]
-    range_of_tall = qr(tall @ basis, mode="economic")[0]
-    left, _, right = np.linalg.svd((transposed @ range_of_tall).T, full_matrices=False)
-    found = (range_of_tall @ left).T if is_wide else right
-    return np.ascontiguousarray(found[:count])
+    found = tall @ basis
+    found = found @ _orthonormal(found)
+    projected = transposed @ found
+    rotation = _orthonormal(projected)
+    vectors = found @ (rotation / np.linalg.norm(rotation, axis=0).clip(1e-30)) if is_wide else projected @ rotation
+    return np.ascontiguousarray(vectors[:, :count].T)
+
+
+def _orthonormal(columns: np.ndarray) -> np.ndarray:
+    """Matrix ``(k, k)`` that makes columns ``(N, k)`` orthonormal, the longest first; 0 for columns of no length."""
+    exact = columns.astype(np.float64)
+    squares, directions = np.linalg.eigh(exact.T @ exact)
+    lengths = np.sqrt(squares.clip(0))[::-1]
+    scale = np.where(lengths > LEAST_LENGTH * lengths[0], 1 / lengths.clip(1e-30), 0)
+    return (directions[:, ::-1] * scale).astype(np.float32)
 
 
 def _whitening(vectors: np.ndarray) -> np.ndarray:
@@ -234,11 +247,18 @@ class Corpus(NamedTuple):
     graph: sp.csr_array  # (N, N)
     text_numbers: np.ndarray  # int64 (N,): equal for equal texts
     versions: VersionPairs  # pairs of these numbers, of texts that share much
-    style: np.ndarray  # float32 (N, S): how each text is written
+    sample: np.ndarray  # int64 (s,): places of documents on which experts are compared without labels
+    described: np.ndarray  # int64: places of the examples and of this sample, ascending
+    style: np.ndarray  # float32 (N, S): how these are written; 0 for other texts
+
+    def sampled_documents(self) -> np.ndarray:
+        """Rows of the sample among the documents, in the order of the corpus."""
+        rows = np.argsort(self.documents, kind="stable")
+        return rows[np.isin(self.documents[rows], self.sample)]
 
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
-    """Make the corpus of a datastore; more than 20,000 documents are sampled, always in the same way.
+    """Make the corpus of a datastore; more than 10,000 documents are sampled, always in the same way.
 
     Vectors and graph do not depend on labels: they are taken from the corpus ``before`` if it has the same texts.
     """
@@ -268,15 +288,21 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     example_places = places[: len(snapshot.keys)]
     document_places = np.full(len(is_kept), -1)
     document_places[is_kept] = places[len(snapshot.keys) :]
-    if before is not None and np.array_equal(before.contents, contents):
-        return before._replace(rows=example_places, documents=document_places, ids=ids)
     texts = [texts[i] for i in order]
+    sample = _sample_for_comparison(len(texts), example_places)
+    described = np.union1d(example_places, sample)
+    style = np.zeros((len(texts), len(STYLE_NUMBERS)), np.float32)
+    style[described] = style_of_texts([texts[place] for place in described])
+    if before is not None and np.array_equal(before.contents, contents):
+        return before._replace(
+            rows=example_places, documents=document_places, ids=ids, sample=sample, described=described, style=style
+        )
     numbered = number_words(texts)
     terms, idf, words = fit_words(numbered)
     text_numbers, firsts = _number_texts(texts)
     versions = version_pairs([numbered.of_texts[first] for first in firsts])
-    document_vectors = fit_document_vectors(embeddings, words, _count_different(text_numbers, versions))
-    vectors = document_vectors.join(embeddings, words)
+    different_texts = _count_different(text_numbers, versions)
+    document_vectors, vectors = fit_document_vectors(embeddings, words, different_texts)
     return Corpus(
         rows=example_places,
         documents=document_places,
@@ -291,8 +317,17 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         graph=neighbor_graph(vectors),
         text_numbers=text_numbers,
         versions=versions,
-        style=style_of_texts(texts),
+        sample=sample,
+        described=described,
+        style=style,
     )
+
+
+def _sample_for_comparison(texts: int, examples: np.ndarray) -> np.ndarray:
+    """Places of 1,000 documents at most; of examples, if there are no documents."""
+    documents = np.setdiff1d(np.arange(texts), examples)
+    rows = documents if len(documents) else np.arange(texts)
+    return np.sort(np.random.default_rng(0).permutation(rows)[:SAMPLED_DOCUMENTS])
 
 
 def _count_different(text_numbers: np.ndarray, versions: VersionPairs) -> int:

@@ -115,12 +115,9 @@ class Expert:
     needs_teacher: ClassVar[bool] = False  # requires a decision model's answers about documents
     uses_head: ClassVar[bool] = False  # returns the logits of a trained classification head, if there is one
     learns_from_documents: ClassVar[bool] = False  # is fitted again in each round of self-training
-    reads_votes: ClassVar[bool] = False  # its scores change with the label proportions among the neighbors
     teaches: ClassVar[bool] = True  # takes part in the predictions that the experts learn from in self-training
     reads_style: ClassVar[bool] = False  # requires the numbers of ``style.py``
     is_regression: ClassVar[bool] = False  # learns from the examples alone: replaces an ensemble that is worthless
-    tunes_example_weight: ClassVar[bool] = False  # its likelihood on folds decides the weight of examples
-    refines_propagated_labels: ClassVar[bool] = False  # its scores reweight the labels propagated to documents
     arrays: ClassVar[Mapping[str, Array]] = {}  # that ``fit`` returns; saved folders are checked against them
 
     def unmet_need(
@@ -140,10 +137,6 @@ class Expert:
     def prior(self, data: TrainingData) -> float:
         """Unnormalized prior weight in the ensemble."""
         raise NotImplementedError
-
-    def reliability(self, data: TrainingData) -> float:
-        """Probability that the expert is informative; below 0.5 it is not compared with other experts."""
-        return 1.0
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
         """Fit on the training data; return float32 arrays by name."""
@@ -183,7 +176,3 @@ class Expert:
         The label is compared with ``against``; None: with all texts.
         """
         return []
-
-    def word_regression(self, learned: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """Weights of ``fit_vocabulary``, if the expert has them; the baseline ``WORD_REGRESSION`` then reuses them."""
-        return None

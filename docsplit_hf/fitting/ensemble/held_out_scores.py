@@ -9,7 +9,7 @@ import numpy as np
 from ...arrays.row_table import DESCRIPTION_ID_PREFIX, take_passages
 from ...reading.versions import group_versions
 from ..rejection import closeness
-from .corpus import Corpus, texts_in
+from .corpus import Corpus
 from .expert import Features, TrainingData
 from .neighbor_expert import (
     VOTERS,
@@ -19,20 +19,16 @@ from .neighbor_expert import (
     vote,
     without_versions,
 )
-from .registry import EXPERTS, fit_all, score_all, start_in_folds
+from .registry import fit_all, score_all, start_in_folds
 from .scoring import PreparedExperts, score_texts
-from .word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
+from .vector_experts import MANY_LABELS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import scipy.sparse as sp
     from tqdm import tqdm
 
     from ...arrays.snapshot import Snapshot
     from .fit import Ensemble
     from .problem import Problem
-    from .tfidf import WordRows
 
 
 FOLDS = 5
@@ -40,6 +36,7 @@ FOLDS_OF_FEW_EXAMPLES = 10  # each example counts: without a fifth of them, all 
 FEW_EXAMPLES = 200
 FOLDS_OF_MANY_EXAMPLES = 3
 MANY_EXAMPLES = 2_000  # with more, there are fewer folds
+ENOUGH_HELD_OUT = 1_000  # examples, of many labels: each further fold takes as long, and changes little
 MAX_SKIPPED_VERSIONS = 100  # more neighbors of a text are searched, since its versions among them do not vote
 
 
@@ -52,7 +49,6 @@ class HeldOutScores(NamedTuple):
     closeness: np.ndarray  # (m,): mean cosine to the nearest examples
     to_documents: np.ndarray | None  # (m,): mean cosine to the nearest documents, if there are any
     ids: np.ndarray  # int64 (m,): hashes of the examples, as in the corpus; 0 for texts that are no examples
-    word_regression: np.ndarray | None  # (m, C): probabilities of the baseline WORD_REGRESSION; None without words
     shift: np.ndarray  # (m, C): correction for the label proportions that experts learned from
     is_counted: np.ndarray  # bool (m,): one text of each group of versions; the others are no independent evidence
 
@@ -66,7 +62,6 @@ class HeldOutScores(NamedTuple):
             closeness=self.closeness[chosen],
             to_documents=None if self.to_documents is None else self.to_documents[chosen],
             ids=self.ids[chosen],
-            word_regression=None if self.word_regression is None else self.word_regression[chosen],
             shift=self.shift[chosen],
             is_counted=chosen[chosen],
         )
@@ -92,11 +87,16 @@ def are_texts(snapshot: Snapshot) -> np.ndarray:
 def folds_of(snapshot: Snapshot, places: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Fold of each example, or -1, by its place in the corpus, ``(n,)``, and not by the order of examples or labels.
 
-    Texts of the corpus with equal ``groups``, ``(N,)``, are in one fold.
+    Texts of the corpus with equal ``groups``, ``(N,)``, are in one fold. With many labels, as many folds are held out
+    as have enough examples.
     """
     groups = _renumbered(groups[places], places)
     labels = snapshot.labels if snapshot.multi_label else _renumbered(snapshot.labels, places)
-    return assign_folds(labels, groups, are_texts(snapshot))
+    folds = assign_folds(labels, groups, are_texts(snapshot))
+    if len(snapshot.label_names) <= MANY_LABELS:
+        return folds
+    held_out = np.cumsum(np.bincount(folds[folds >= 0]))
+    return np.where(folds <= np.searchsorted(held_out, ENOUGH_HELD_OUT), folds, -1)
 
 
 def _renumbered(groups: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -117,12 +117,10 @@ def scores_by_folds(
     rows = data.rows
     targets = data.targets
     embeddings = corpus.document_vectors.embeddings_of(corpus.vectors[rows])
-    words = None if corpus.words is None else corpus.words[rows]
     scores = np.zeros((len(data.experts), *targets.shape))
     label_proportions = np.zeros(targets.shape)
     shift = np.zeros(targets.shape)
     near = np.zeros(len(targets))
-    word_regression = np.zeros(targets.shape)
     parts = [data.of(np.flatnonzero(folds != fold)) for fold in range(int(folds.max()) + 1)]
     for fold, (part, start) in enumerate(zip(parts, start_in_folds(parts) if parts else (), strict=True)):
         train = np.flatnonzero(folds != fold)
@@ -136,7 +134,7 @@ def scores_by_folds(
         features = Features(
             vectors=corpus.vectors[rows[test]],
             whitened=corpus.whitened[rows[test]],
-            words=None if words is None else words[test],
+            words=None if corpus.words is None else corpus.words[rows[test]],
             style=corpus.style[rows[test]],
             neighbor_label_proportions=label_proportions[test],
             head_logits=None,
@@ -144,9 +142,6 @@ def scores_by_folds(
         )
         scores[:, test] = score_all(learned.by_expert, data.experts, features)
         near[test] = closeness(embeddings[test], embeddings[train])
-        if words is not None:
-            regression = _word_regression(learned.by_expert, words[train], targets[train])
-            word_regression[test] = _word_probabilities(words[test], regression, data.multi_label)
         progress.update()
     held_out = folds >= 0
     return HeldOutScores(
@@ -156,7 +151,6 @@ def scores_by_folds(
         closeness=near[held_out],
         to_documents=None if voters.to_documents is None else voters.to_documents[held_out],
         ids=corpus.ids[rows][held_out],
-        word_regression=None if words is None else word_regression[held_out],
         shift=shift[held_out],
         is_counted=first_of_each_group(groups[held_out]),
     )
@@ -231,11 +225,6 @@ def scores_of_held_out(ensemble: Ensemble, problem: Problem) -> HeldOutScores:
         exclude_copies=True,
         with_closeness=True,
     )
-    words = ensemble.word_features(texts_in(snapshot.rows))
-    word_regression = None
-    if words is not None:
-        regression = _word_regression(ensemble.learned.by_expert, words.to_csr(), one_hot(snapshot.labels, columns))
-        word_regression = _word_probabilities(scored.words, regression, ensemble.multi_label)
     return HeldOutScores(
         scores=scored.logits,
         targets=targets[usable],
@@ -243,25 +232,9 @@ def scores_of_held_out(ensemble: Ensemble, problem: Problem) -> HeldOutScores:
         closeness=scored.closeness,
         to_documents=scored.closeness_to_documents,
         ids=np.zeros(len(usable), np.int64),
-        word_regression=word_regression,
         shift=np.tile(ensemble.learned.shift, (len(usable), 1)),
         is_counted=first_of_each_group(group_versions(texts)),
     )
-
-
-def _word_regression(
-    by_expert: Mapping[str, Mapping[str, np.ndarray]], words: sp.csr_matrix, targets: np.ndarray
-) -> np.ndarray:
-    """Reuse the regression of an expert that has one (``fit_vocabulary``), or fit it."""
-    for name, learned in by_expert.items():
-        regression = EXPERTS[name].word_regression(learned)
-        if regression is not None:
-            return regression
-    return fit_vocabulary(words, targets)
-
-
-def _word_probabilities(words: sp.csr_matrix | WordRows, regression: np.ndarray, multi_label: bool) -> np.ndarray:
-    return probabilities_of_log_odds(vocabulary_scores(words, regression), multi_label)
 
 
 def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -> np.ndarray:

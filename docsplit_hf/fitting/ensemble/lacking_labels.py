@@ -15,7 +15,6 @@ from .report import FitReport
 from .scoring import PreparedExperts, score_texts
 
 LEAST_DOCUMENTS = 50  # in fewer, it is chance how many a label gets
-SAMPLED_DOCUMENTS = 1_000  # at most; enough to tell a few percent of the documents from a third
 LEAST_EXCESS = 0.2  # fraction of the documents that a label gets by propagation beyond the answers with it
 
 
@@ -41,10 +40,7 @@ def lacking_labels(problem: Problem, fitted: Fit, without: Problem, alone: Ensem
         The fractions, by the name of the label; empty if no label lacks documents.
     """
     documents = problem.snapshot.documents
-    places = problem.corpus.documents
-    # In the order of the corpus, by checksums: the same random sample in whatever order documents were added.
-    rows = np.argsort(places, kind="stable")
-    rows = rows[places[rows] >= 0][:SAMPLED_DOCUMENTS]
+    rows = problem.corpus.sampled_documents()
     scored = score_texts(
         PreparedExperts(without.snapshot, alone, places_of_documents(without.snapshot, alone.ids)),
         documents.keys[rows],
@@ -53,7 +49,7 @@ def lacking_labels(problem: Problem, fitted: Fit, without: Problem, alone: Ensem
         passages=take_passages(documents.passages, rows),
     )
     answered = _shares(scored.probabilities[:, scored.columns])
-    propagated = _shares(fitted.ensemble.learned.soft_labels[places[rows]])
+    propagated = _shares(fitted.ensemble.learned.soft_labels[problem.corpus.sample])
     is_lacking = propagated > answered + LEAST_EXCESS
     return {problem.labels[label]: float(answered[label]) for label in np.flatnonzero(is_lacking)}
 

@@ -29,7 +29,6 @@ LARGEST_SHARPNESS = 20.0
 # An ensemble is worthless if the log likelihood of so many held-out examples, or more, is hardly above chance.
 EXAMPLES_TO_JUDGE = 30
 LEAST_GAIN_OVER_CHANCE = 1.0
-MAX_FITTED_LOGITS = 2_000_000  # of each expert, by which weights are fitted
 PRIOR_STRENGTH = 50.0  # precision of the prior of the weights, about the number of examples that balances it
 
 
@@ -101,18 +100,11 @@ def fit_weights(
 
     Maximizes ``sum c log p(y) - 25 |w - t prior|^2 - 2 log(t / sharpness)^2`` over the weights w and the sharpness t.
     Few examples change mainly the sharpness of the ensemble, many also the proportions of the weights. c are the
-    importance weights ``(n, 1)`` of the examples. The logits must be divided by ``spread_of_scores``. Of very many
-    logits, those of every second example, third, and so on are used, and count as much as all (one label per text).
+    importance weights ``(n, 1)`` of the examples. The logits must be divided by ``spread_of_scores``.
     """
     from scipy.optimize import minimize
     from scipy.special import log_expit
 
-    step = int(np.ceil(targets.size / MAX_FITTED_LOGITS))
-    if step > 1 and not multi_label:
-        scores = scores[:, ::step]
-        shift = np.broadcast_to(shift, targets.shape)[::step]
-        importance = step * np.broadcast_to(importance, (len(targets), 1))[::step]
-        targets = targets[::step]
     scores = np.ascontiguousarray(scores)  # otherwise each product copies them
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:

@@ -34,6 +34,7 @@ from .report import (
     measure_predictions,
 )
 from .weighing import Weighing, held_out_answers
+from .word_experts import Vocabulary, probabilities_of_log_odds
 
 LEAST_GAIN = 0.1  # in the fraction of answered texts, for the most confident error to be reported
 FOLDS_OF_EXAMPLES = "folds of the examples"
@@ -193,10 +194,12 @@ def _measurements(
         return []
     multi_label = data.multi_label
     labels = scores.targets.astype(int) if multi_label else scores.targets.argmax(1)
-    predictions = _predictions_of_single_experts(scores, weighing.ensemble.experts, multi_label)
+    experts = weighing.ensemble.experts
+    predictions = _predictions_of_single_experts(scores, experts, multi_label)
     predictions[ENSEMBLE] = probabilities
-    if scores.word_regression is not None:
-        predictions[WORD_REGRESSION] = scores.word_regression
+    if Vocabulary.name in experts:
+        log_odds = scores.scores[experts.index(Vocabulary.name)]
+        predictions[WORD_REGRESSION] = probabilities_of_log_odds(log_odds, multi_label)
     has_draws = len(weighing.proportions.draws) > 0
     class_proportions = weighing.proportions.likeliest[None] if has_draws else data.targets
     predictions[LARGEST_CLASS] = largest_class(class_proportions, len(scores.targets), multi_label)

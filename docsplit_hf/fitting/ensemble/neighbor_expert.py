@@ -27,7 +27,6 @@ class Neighbors(Expert):
     """Votes of the nearest texts that the store finds; nothing is learned."""
 
     name = "neighbors"
-    reads_votes = True
 
     def prior(self, data: TrainingData) -> float:
         return 0.25 if data.has_many_documents else 0.05

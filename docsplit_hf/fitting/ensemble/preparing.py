@@ -16,7 +16,7 @@ from .registry import EXPERTS, MIN_RELIABILITY
 from .report import SIGNIFICANT_DEVIATIONS, versions_mislead
 from .teacher_expert import probe_logits
 from .teacher_probe import evidence_of_agreement, fit_teacher
-from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, choose_example_weight, name_scores, names_as_vectors
+from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, Topics, choose_example_weight, name_scores, names_as_vectors
 
 logger = logging.getLogger(__name__)
 
@@ -68,8 +68,8 @@ def prepare_fit(problem: Problem) -> Prepared:
     teacher = _teacher(problem, rows, targets, is_text, groups_of_texts)
     experts = _possible_experts(problem, has_teacher=teacher is not None)
     example_weight = DEFAULT_EXAMPLE_WEIGHT
-    is_tuned = any(EXPERTS[name].tunes_example_weight for name in experts)
-    if is_tuned and len(rows) < len(corpus.ids) and folds is not None and (folds >= 0).any():
+    has_folds = folds is not None and (folds >= 0).any()
+    if Topics.name in experts and len(rows) < len(corpus.ids) and has_folds:
         example_weight = choose_example_weight(corpus, rows, targets, folds, proportions)
     names = None
     if any(EXPERTS[name].needs_label_names for name in experts):

@@ -57,11 +57,9 @@ def start_in_folds(parts: Sequence[TrainingData]) -> Iterator[Start]:
         data = batch[0]
         rows = [part.rows for part in batch]
         propagated = propagate_in_folds(data.corpus.graph, rows, [part.targets for part in batch], data.multi_label)
-        for name in data.experts:
-            if EXPERTS[name].refines_propagated_labels:
-                for number, part in enumerate(batch):
-                    if EXPERTS[name].reliability(part) > MIN_RELIABILITY:
-                        propagated[number] = refine_labels(part, propagated[number], EXPERTS[name])
+        for number, part in enumerate(batch):
+            if Names.name in part.experts and part.reliability(part.names) > MIN_RELIABILITY:
+                propagated[number] = refine_labels(part, propagated[number])
         by_topics = propagated
         if not data.multi_label:
             weights = [part.text_weights for part in batch]
@@ -110,12 +108,12 @@ def _self_train(
     """
     by_expert = dict(by_expert)
     weights = SELF_TRAINING_SHARPNESS * prior_weights(teachers, data)
-    scores = np.zeros((len(teachers), *topic_labels.shape))
+    scores = np.zeros((len(teachers), *topic_labels.shape), np.float32)
     spreads = np.ones(len(teachers))
     for round_number in range(SELF_TRAINING_ROUNDS):
         features = features_of_corpus(data.corpus, voting_labels, False)
         for number, name in enumerate(teachers):
-            is_learned_again = EXPERTS[name].learns_from_documents or EXPERTS[name].reads_votes
+            is_learned_again = EXPERTS[name].learns_from_documents or name == Neighbors.name
             if round_number == 0 or is_learned_again:
                 scores[number] = EXPERTS[name].score(by_expert[name], features)
                 spreads[number] = spread_of_scores(scores[[number]], False)[0]
@@ -139,9 +137,9 @@ def score_all(
     return np.stack([np.asarray(logits, dtype=np.float64) for logits in scores])
 
 
-def refine_labels(data: TrainingData, propagated: np.ndarray, expert: Expert) -> np.ndarray:
-    """Reweight propagated labels ``(N, C)`` by the scores of an expert, such as similarity to label names."""
-    pair = (Neighbors.name, expert.name)
+def refine_labels(data: TrainingData, propagated: np.ndarray) -> np.ndarray:
+    """Reweight propagated labels ``(N, C)`` by similarity to label names."""
+    pair = (Neighbors.name, Names.name)
     corpus = data.corpus
     features = Features(
         vectors=corpus.vectors,
@@ -152,7 +150,7 @@ def refine_labels(data: TrainingData, propagated: np.ndarray, expert: Expert) ->
         head_logits=None,
         multi_label=False,
     )
-    scores = score_all({Neighbors.name: {}, expert.name: expert.fit(data)}, pair, features)
+    scores = score_all({Neighbors.name: {}, Names.name: EXPERTS[Names.name].fit(data)}, pair, features)
     weights = prior_weights(pair, data) / spread_of_scores(scores, False)
     soft_labels = pool(scores, weights / weights[0], False).astype(np.float32)
     soft_labels[data.rows] = data.targets

@@ -1,4 +1,4 @@
-"""Expert on how texts are written: a linear probe of the numbers of ``style.py``, standardized over all texts."""
+"""Expert on how texts are written: a linear probe of the numbers of ``style.py``, standardized over many texts."""
 
 from __future__ import annotations
 
@@ -53,10 +53,11 @@ class Style(Expert):
         return prior_weight(features, len(data.rows) / data.targets.shape[1])
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
-        numbers = data.corpus.style
+        corpus = data.corpus
+        numbers = corpus.style[corpus.described]
         mean = numbers.mean(0, dtype=np.float64).astype(np.float32)
         deviation = np.maximum(numbers.std(0, dtype=np.float64), LEAST_DEVIATION).astype(np.float32)
-        probe = fit_probe(standardized(numbers[data.rows], mean, deviation), data.targets, data.multi_label)
+        probe = fit_probe(standardized(corpus.style[data.rows], mean, deviation), data.targets, data.multi_label)
         return {"mean": mean, "deviation": deviation, "probe": np.column_stack(probe)}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:

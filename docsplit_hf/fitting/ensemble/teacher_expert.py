@@ -56,9 +56,6 @@ class Teacher(Expert):
     def prior(self, data: TrainingData) -> float:
         return TEACHER_PRIOR * data.reliability(data.teacher)
 
-    def reliability(self, data: TrainingData) -> float:
-        return data.reliability(data.teacher)
-
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
         return {"probe": data.teacher.vectors}
 

@@ -65,12 +65,6 @@ class WordRows(NamedTuple):
         ends = np.array([0, own.stop - own.start])
         return WordRows(self.data[own], self.indices[own], ends, (1, self.shape[1]))
 
-    def to_csr(self) -> sp.csr_matrix:
-        """As a matrix of scipy, for fits."""
-        import scipy.sparse as sp
-
-        return sp.csr_matrix((self.data, self.indices, self.indptr), self.shape)
-
     def times_transposed(self, matrix: np.ndarray) -> np.ndarray:
         """Multiply with the transpose of a matrix ``(r, V)``: ``(N, r)``."""
         present, places = np.unique(self.indices, return_inverse=True)

@@ -31,7 +31,7 @@ MAX_SOFT_LABELS = 20_000_000  # of all texts in several folds, which are fitted 
 # Weights of an example relative to a document; folds of the examples choose between the two.
 DEFAULT_EXAMPLE_WEIGHT = 3.0
 LARGE_EXAMPLE_WEIGHT = 10.0
-MANY_LABELS = 150  # with more, one fold has enough examples to choose between the two
+MANY_LABELS = 150  # with more, few folds have examples enough: one to choose between the two
 MIN_LOG_LIKELIHOOD_GAIN = 3.0  # required to depart from a default: a Bayes factor of 20
 NAMES_PRIOR_WITHOUT_EXAMPLES = 1.0
 EXAMPLES_THAT_HALVE_NAMES_PRIOR = 1.5  # examples per label
@@ -150,7 +150,6 @@ class Topics(Expert):
     name = "topics"
     needs_single_label = True
     learns_from_documents = True
-    tunes_example_weight = True
     arrays = {"centers": Array(("labels", "vector"), UNIT_COMPONENTS)}
 
     def prior(self, data: TrainingData) -> float:
@@ -264,16 +263,12 @@ class Names(Expert):
     name = "names"
     needs_single_label = True
     needs_label_names = True
-    refines_propagated_labels = True
     arrays = {"vectors": Array(("labels", "embedding"), UNIT_COMPONENTS)}
 
     def prior(self, data: TrainingData) -> float:
         examples_per_label = len(data.rows) / data.targets.shape[1]
         halvings = examples_per_label / EXAMPLES_THAT_HALVE_NAMES_PRIOR
         return NAMES_PRIOR_WITHOUT_EXAMPLES / (1 + halvings) * data.reliability(data.names)
-
-    def reliability(self, data: TrainingData) -> float:
-        return data.reliability(data.names)
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
         return {"vectors": data.names.vectors}

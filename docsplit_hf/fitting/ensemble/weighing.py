@@ -28,13 +28,10 @@ from .log_linear_pool import (
     spread_of_scores,
     weights_of_best_regression,
 )
-from .neighbor_expert import places_of_documents
 from .prior_sharpness import Evidence, learned_sharpness, prior_sharpness, robust_spreads
 from .problem import Problem
 from .registry import EXPERTS, features_of_corpus, prior_weights, score_all
 from .scoring import PreparedExperts, score_features
-
-SAMPLED_DOCUMENTS = 1_000  # at most; documents on which experts are compared without labels
 
 
 class Weights(NamedTuple):
@@ -99,7 +96,8 @@ def weigh(problem: Problem, data: TrainingData, ensemble: Ensemble, scores: Held
     on_held_out_texts = problem.held_out is not None
     given_proportions = data.proportions
     importance = 1.0 if data.multi_label or on_held_out_texts else _importance_weights(scores)
-    prior = prior_of_weights(data, ensemble, scores)
+    sample = None if data.has_head else _scores_of_sample(data, ensemble)  # documents have no logits of a head
+    prior = prior_of_weights(data, ensemble, scores, sample)
     weights = choose_weights(data, ensemble, scores, prior, importance)
     no_draws = np.zeros((0, data.targets.shape[1]), np.float32)
     proportions = Proportions(ensemble.learned.proportions, no_draws)
@@ -114,7 +112,7 @@ def weigh(problem: Problem, data: TrainingData, ensemble: Ensemble, scores: Held
         if out_of_scope:  # other labels distort the proportions among the documents
             proportions = Proportions(data.targets.mean(0, dtype=np.float64), no_draws)
         else:
-            proportions = _estimated_proportions(data, ensemble, scores.counted(), weights)
+            proportions = _estimated_proportions(data, sample, scores.counted(), weights)
         learned = ensemble.learned._replace(
             proportions=proportions.likeliest.astype(np.float32),
             shift=log_shift(proportions.likeliest, data.targets, are_estimated=False).astype(np.float32),
@@ -137,13 +135,12 @@ def _with_weights(ensemble: Ensemble, weights: Weights, compares_with_documents:
     return replace(ensemble, weights=by_expert, compares_with_documents=compares_with_documents)
 
 
-def prior_of_weights(data: TrainingData, ensemble: Ensemble, scores: HeldOutScores) -> Prior:
-    """Choose the prior of the weights by the scores, of held-out texts and of a sample of the documents."""
+def prior_of_weights(data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, sample: np.ndarray | None) -> Prior:
+    """Choose the prior of the weights by the scores, of held-out texts and of a ``sample`` ``(E, S, C)``."""
     weights = prior_weights(ensemble.experts, data)
     if data.multi_label or data.has_head:
-        measured = scores.scores if len(scores.targets) else _scores_of_sample(data, ensemble)
+        measured = scores.scores if len(scores.targets) else sample
         return Prior(weights, DEFAULT_SHARPNESS, spread_of_scores(measured, data.multi_label))
-    sample = _scores_of_sample(data, ensemble)
     spreads = _robust_spreads(data, ensemble, scores, sample)
     scale = spreads[:, None, None]
     evidence = Evidence(
@@ -224,16 +221,12 @@ def out_of_scope_fraction(problem: Problem, ensemble: Ensemble, scores: HeldOutS
     if documents is None or not len(documents.keys):
         return 0.0
     weighted = _with_weights(ensemble, weights, compares_with_documents=False)
-    places = places_of_documents(snapshot, ensemble.ids)
-    rows = np.argsort(places, kind="stable")  # in the order of the corpus, independent of input order
-    rows = rows[places[rows] >= 0]
-    sampled = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLED_DOCUMENTS])
-    rows = rows[sampled]
+    rows = corpus.sampled_documents()
     scored = score_features(
-        PreparedExperts(snapshot, weighted, places),
+        PreparedExperts(snapshot, weighted, corpus.documents),
         documents.keys[rows],
-        None if corpus.words is None else corpus.words[places[rows]],
-        corpus.style[places[rows]],
+        None if corpus.words is None else corpus.words[corpus.sample],
+        corpus.style[corpus.sample],
         None,
         passages=take_passages(documents.passages, rows),
         exclude_copies=True,
@@ -245,33 +238,27 @@ def out_of_scope_fraction(problem: Problem, ensemble: Ensemble, scores: HeldOutS
 
 
 def _estimated_proportions(
-    data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, weights: Weights
+    data: TrainingData, sample: np.ndarray, scores: HeldOutScores, weights: Weights
 ) -> Proportions:
-    """Estimate label proportions among all texts, examples and documents, by the ensemble's scores of documents."""
-    corpus = data.corpus
-    documents = _without_labels(corpus)
-    sampled = np.sort(np.random.default_rng(0).permutation(documents)[:SAMPLED_DOCUMENTS])
-    features = features_of_corpus(corpus, ensemble.learned.soft_labels, False, sampled)
-    document_scores = score_all(ensemble.learned.by_expert, ensemble.experts, features)
+    """Estimate label proportions among all texts, examples and documents, by the scores of a sample of documents."""
     estimate = estimate_proportions(
         np.tensordot(weights.of_logits, scores.scores, 1),
         scores.targets,
-        np.tensordot(weights.of_logits, document_scores, 1),
+        np.tensordot(weights.of_logits, sample, 1),
     )
     counts = data.targets.sum(0, dtype=np.float64)
-    total = len(corpus.ids)
+    total = len(data.corpus.ids)
+    documents = total - len(data.rows)
     return Proportions(
-        likeliest=(len(documents) * estimate.likeliest + counts) / total,
-        draws=(len(documents) * estimate.draws + counts) / total,
+        likeliest=(documents * estimate.likeliest + counts) / total,
+        draws=(documents * estimate.draws + counts) / total,
     )
 
 
 def _scores_of_sample(data: TrainingData, ensemble: Ensemble) -> np.ndarray:
-    """Logits ``(E, S, C)`` of documents, or of examples if there are no documents."""
-    documents = _without_labels(data.corpus)
-    rows = documents if len(documents) else data.corpus.rows
-    rows = np.sort(np.random.default_rng(0).permutation(rows)[:SAMPLED_DOCUMENTS])
-    features = features_of_corpus(data.corpus, ensemble.learned.soft_labels, data.multi_label, rows)
+    """Logits ``(E, S, C)`` of the sample of the corpus."""
+    corpus = data.corpus
+    features = features_of_corpus(corpus, ensemble.learned.soft_labels, data.multi_label, corpus.sample)
     return score_all(ensemble.learned.by_expert, ensemble.experts, features)
 
 
@@ -291,11 +278,6 @@ def _edge_agreement(corpus: Corpus, soft_labels: np.ndarray) -> float:
         return 0.0
     labels = soft_labels.argmax(1)
     return float(np.average(labels[edges.row] == labels[edges.col], weights=edges.data))
-
-
-def _without_labels(corpus: Corpus) -> np.ndarray:
-    """Places of the documents in the corpus, int64 ``(m,)``."""
-    return np.setdiff1d(np.arange(len(corpus.ids)), corpus.rows)
 
 
 def _importance_weights(scores: HeldOutScores) -> np.ndarray:

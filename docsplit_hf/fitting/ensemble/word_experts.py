@@ -91,9 +91,6 @@ class Vocabulary(Expert):
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
         return vocabulary_scores(features.words, learned["weights"])
 
-    def word_regression(self, learned: Mapping[str, np.ndarray]) -> np.ndarray:
-        return learned["weights"]
-
 
 def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     """Fit weights of the words ``(n, V)`` and a bias for each label, ``(C, V + 1)``, to ``targets`` ``(n, C)``."""

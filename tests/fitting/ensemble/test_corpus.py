@@ -34,7 +34,7 @@ def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
     """Its product with itself is compared: cosines do not depend on which root it is."""
     embeddings = make_keys(LABELS)
     _, _, words = fit_words(number_words(make_texts(LABELS)))
-    fitted = fit_document_vectors(embeddings, words)
+    fitted, _ = fit_document_vectors(embeddings, words, 210)
     vectors = fitted.join(embeddings, words).astype(np.float64)
     covariance = np.cov(vectors.T)
     shrunk = covariance + SHRINKAGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
@@ -45,7 +45,7 @@ def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
 @pytest.mark.parametrize("shape", [(300, 400), (400, 300)])
 def test_latent_words_are_those_of_scikit_learn(shape):
     words = sp.random(*shape, density=0.1, format="csr", dtype=np.float32, random_state=0)
-    found = fit_document_vectors(np.ones((shape[0], 2), np.float32), words).components
+    found = fit_document_vectors(np.ones((shape[0], 2), np.float32), words, shape[0])[0].components
     svd = TruncatedSVD(shape[0] // TEXTS_PER_DIMENSION, n_iter=SINGULAR_VECTOR_ROUNDS, random_state=0).fit(words)
     np.testing.assert_allclose(np.abs((found * svd.components_).sum(1)), 1, atol=1e-3)
 
@@ -53,7 +53,7 @@ def test_latent_words_are_those_of_scikit_learn(shape):
 def test_embedding_and_words_have_equal_weight():
     embeddings = make_keys(LABELS)
     _, _, words = fit_words(number_words(make_texts(LABELS)))
-    fitted = fit_document_vectors(embeddings, words)
+    fitted, _ = fit_document_vectors(embeddings, words, 210)
     of_words = fitted.of_words(words, 210)
     joined = fitted.join(embeddings, words)
     centered = unit(embeddings - embeddings.mean(0))
@@ -65,7 +65,7 @@ def test_without_words_vectors_are_centered_embeddings():
     embeddings = make_keys(LABELS)
     nothing = sp.csr_matrix((210, 1), dtype=np.float32)
     for words in (None, nothing):
-        fitted = fit_document_vectors(embeddings, words)
+        fitted, _ = fit_document_vectors(embeddings, words, 210)
         joined = fitted.join(embeddings, words)
         np.testing.assert_allclose(joined, unit(embeddings - embeddings.mean(0)), atol=1e-5)
 
@@ -73,7 +73,7 @@ def test_without_words_vectors_are_centered_embeddings():
 def test_texts_without_words_and_equal_embeddings_give_finite_vectors():
     words = fit_words(number_words(make_texts(LABELS)))[2].tolil()
     words[3] = 0
-    fitted = fit_document_vectors(np.ones((210, 4), np.float32), words.tocsr())
+    fitted, _ = fit_document_vectors(np.ones((210, 4), np.float32), words.tocsr(), 210)
     of_words = fitted.of_words(words.tocsr(), 210)
     assert not of_words[3].any() and np.allclose(np.linalg.norm(of_words, axis=1)[4:], 1, atol=1e-5)
     joined = fitted.join(np.ones((210, 4), np.float32), words.tocsr())
@@ -162,7 +162,8 @@ def test_the_corpus_has_all_texts_and_the_places_of_the_examples():
     found = make_corpus(store.snapshot)
     assert len(found.ids) == len(set(found.ids.tolist())) == len(found.vectors) == 72
     texts = joined_texts(store.texts, store.text_pairs)
-    words = Tfidf(found.terms, found.idf).transform(texts).to_csr()
+    rows = Tfidf(found.terms, found.idf).transform(texts)
+    words = sp.csr_matrix((rows.data, rows.indices, rows.indptr), rows.shape)
     assert len(found.rows) == 12 and (words != found.words[found.rows]).nnz == 0
     np.testing.assert_allclose(np.linalg.norm(found.vectors, axis=1), 1, rtol=1e-5)
 

@@ -4,6 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.fitting.ensemble import held_out_scores
+from docsplit_hf.fitting.ensemble.corpus import make_corpus
 from docsplit_hf.fitting.ensemble.fitting import fit_experts
 from docsplit_hf.fitting.ensemble.held_out_scores import (
     FEW_EXAMPLES,
@@ -13,8 +15,11 @@ from docsplit_hf.fitting.ensemble.held_out_scores import (
     MANY_EXAMPLES,
     Voters,
     assign_folds,
+    folds_of,
 )
 from docsplit_hf.fitting.ensemble.problem import Problem
+
+from .stores import make_store
 
 EXAMPLES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 8), st.booleans()), min_size=1, max_size=40)
 
@@ -55,6 +60,18 @@ def test_more_examples_have_fewer_folds():
         groups = np.repeat(np.arange(texts), copies)
         folds = assign_folds(np.zeros(len(groups), int), groups, np.ones(len(groups), bool))
         assert folds.max() == count - 1
+
+
+def test_of_many_labels_only_enough_examples_are_held_out(monkeypatch):
+    store = make_store(60, 0)
+    corpus = make_corpus(store.snapshot)
+    folds = folds_of(store.snapshot, corpus.rows, np.arange(60))
+    assert sorted(set(folds)) == list(range(FOLDS_OF_FEW_EXAMPLES))
+    monkeypatch.setattr(held_out_scores, "MANY_LABELS", 2)
+    monkeypatch.setattr(held_out_scores, "ENOUGH_HELD_OUT", 13)
+    fewer = folds_of(store.snapshot, corpus.rows, np.arange(60))
+    assert 13 <= (fewer >= 0).sum() < 13 + 60 / FOLDS_OF_FEW_EXAMPLES
+    assert np.array_equal(fewer[fewer >= 0], folds[fewer >= 0])
 
 
 @pytest.mark.parametrize("each", [4, 13])

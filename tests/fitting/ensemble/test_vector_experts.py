@@ -202,7 +202,7 @@ def test_names_refine_propagated_labels_and_examples_keep_theirs():
     data = data_with_names(corpus, np.eye(3)[np.arange(6) % 3], RIGHT)
     propagated = np.full((66, 3), 1 / 3)
     propagated[corpus.rows] = data.targets
-    soft = refine_labels(data, propagated, EXPERTS["names"])
+    soft = refine_labels(data, propagated)
     assert (soft[corpus.rows] == data.targets).all()
     vectors = data.names.vectors
     cosines = (unit(corpus.vectors[:, : vectors.shape[1]]) @ vectors.T)[corpus.documents]

@@ -21,7 +21,6 @@ from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-
 logger = logging.getLogger(__name__)
 
 

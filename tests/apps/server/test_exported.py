@@ -43,7 +43,7 @@ def assert_answers(found, expected):
 
 def test_the_state_is_exported_if_it_may_be(exported, fitted_folder):
     state = Encoders(exported=True).open(exported)
-    assert isinstance(state.pipe, Classifier) and state.pipe.embedder.described.precision == "float32"
+    assert isinstance(state.pipe, Classifier) and state.pipe.embedder.config.precision == "float32"
     assert isinstance(Encoders().open(exported).pipe, KNNClassifierPipeline)
     bare = Encoders(exported=True).open(fitted_folder)
     assert isinstance(bare.pipe, KNNClassifierPipeline)

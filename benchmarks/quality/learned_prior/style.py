@@ -5,11 +5,11 @@
 The logarithm of the weight is linear in what is known before any answer (``Style.prior``). The coefficients are printed
 for LEARNED_PRIOR in style_expert.py; they minimize the log loss of the test texts, each data set and label count with
 the same weight, and topics with as much as all others. Records are of data sets that were left out of learning,
-together with related ones: the ensemble without the expert and with the learned weight, and the parts. "beyond" counts
-the cells whose difference from the best part is below -1 point with its whole 95 % interval, by a paired bootstrap.
-Folders that end in "whole" hold cells whose pool has all versions of its texts (``collect.py --first``); of two cells
-of a data set, "all" counts this one. With one example of each label the expert has no weight, so nothing is learned
-from these cells.
+together with related ones: the ensemble without the expert, with the learned weight and with that of LEARNED_PRIOR
+(which was learned with some of the sets), and the parts. "beyond" counts the cells whose difference from the best part
+is below -1 point with its whole 95 % interval, by a paired bootstrap. Sets of versions of one text are collected with
+``--first``, so that the pool has all versions of its texts. With one example of each label the expert has no weight, so
+nothing is learned from these cells.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ from docsplit_hf.training.markdown import table
 CONSTANT = 0.13  # times 1 - 1 / examples of each label: the weight before it was learned
 RIDGE = 1e-3  # penalty of the squares of the coefficients of standardized features
 PARTS = ("probe", "words", "style")
-SYSTEMS = ("without", "learned", *PARTS)
-WHOLE = ", whole"  # of the kind, where all versions of a text are in the pool
+SYSTEMS = ("without", "learned", "as shipped", *PARTS)
 
 
 class Cell(NamedTuple):
@@ -83,9 +82,8 @@ def read(folders: list[Path], kinds: dict[str, str]) -> list[Cell]:
     typical = learned_sharpness().typical_spreads
     cells = defaultdict(list)
     for folder in folders:
-        suffix = WHOLE if folder.name.endswith("whole") else ""
         for arm in read_cells(folder):
-            key = (arm.name, kinds[arm.name] + suffix, arm.labels, arm.draw)
+            key = (arm.name, kinds[arm.name], arm.labels, arm.draw)
             cells[key].append(arm._replace(typical_spreads=typical))
     return [Cell(*key, arms) for key, arms in cells.items()]
 
@@ -225,6 +223,7 @@ def measure(cells: list[Cell], learned: list[dict[str, float]]) -> list[dict[str
             "learned": [
                 prior_weight(features_of(one), examples_per_label(one), learned[cell.fold]) for one in cell.arms
             ],
+            "as shipped": [prior_weight(features_of(one), examples_per_label(one)) for one in cell.arms],
         }
         found = {"probe": arm.probe, "words": arm.words, "style": np.exp(log_softmax(of_style, axis=1))}
         for system, own in weights.items():
@@ -250,11 +249,9 @@ def summary(records: list[dict[str, object]]) -> list[tuple[str, ...]]:
         key = (record["kind"], record["per_label"], record["task"], record["draw"])
         by_cell[key][str(record["system"])] = record
     groups = defaultdict(list)
-    in_whole = {task for kind, _, task, _ in by_cell if kind.endswith(WHOLE)}
-    for (kind, per_label, task, _), found in by_cell.items():
+    for (kind, per_label, *_), found in by_cell.items():
         groups[kind, per_label].append(found)
-        if kind.endswith(WHOLE) or task not in in_whole:
-            groups["all", per_label].append(found)
+        groups["all", per_label].append(found)
     lines = []
     for (kind, per_label), cells in sorted(groups.items(), key=lambda item: (item[0][0], LABELS.index(item[0][1]))):
         for system in SYSTEMS:

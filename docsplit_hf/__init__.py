@@ -23,7 +23,6 @@ _MODULE_OF_NAME = {
     "DataCollatorForDocSplit": "pretraining.collator",
     "DataCollatorForLabeledExamples": "finetuning.labeled_collator",
     "DocSplitClassifier": "classifier.estimator",
-    "DocSplitProjection": "pretraining.docsplit_projection",
     "DocumentEncoder": "encoding.document_encoder",
     "EndpointClassifier": "encoding.backends.endpoint",
     "EndpointEncoder": "encoding.backends.endpoint_encoder",
@@ -79,7 +78,6 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .pretraining.arguments import ContrastiveTrainingArguments as ContrastiveTrainingArguments
     from .pretraining.collator import DataCollatorForDocSplit as DataCollatorForDocSplit
     from .pretraining.contrastive_trainer import ContrastiveTrainer as ContrastiveTrainer
-    from .pretraining.docsplit_projection import DocSplitProjection as DocSplitProjection
     from .pretraining.model import AutoModelForDocSplit as AutoModelForDocSplit
     from .reading.example_texts import load_example_texts as load_example_texts
     from .reading.files.failures import FailedFile as FailedFile

@@ -1,4 +1,4 @@
-"""Few-shot classification with DocSplitProjection and other maps of frozen embeddings.
+"""Few-shot classification with DocSplit in closed form and other maps of frozen embeddings.
 
     python -m benchmarks.quality.projection \\
         --encoders MiniLM=sentence-transformers/all-MiniLM-L6-v2 docsplit-small-en \\
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from docsplit_hf import DocSplitProjection, DocumentEncoder
+from docsplit_hf import DocumentEncoder
 from docsplit_hf.content_hash import sha256_of_parts
 from docsplit_hf.evaluation.systems import EncoderWithOptions
 from docsplit_hf.pretraining.half_retrieval import half_texts
@@ -34,6 +34,8 @@ MAX_TRAIN_EXAMPLES = 2000  # as in the study
 MAX_TEST_EXAMPLES = 1000
 SETTINGS = EvaluationSettings(shots=5, max_length=160)
 SEED = 0
+SHRINKAGES = 10.0 ** np.arange(-2, 2.1, 0.5)  # candidates for lambda
+FOLDS = 5
 
 Map = Callable[[np.ndarray], np.ndarray]
 
@@ -77,9 +79,58 @@ def projection(
     shrinkage: float | None = None,
     most: int | None = None,
 ) -> Map:
-    """DocSplitProjection, fitted on all halves or on those of ``most`` random documents."""
+    """DocSplit in closed form, fitted on all halves or on those of ``most`` random documents."""
     rows = order(first)[:most]
-    return DocSplitProjection.from_halves(first[rows], second[rows], shrinkage, SEED)
+    first = normalized(first[rows])
+    second = normalized(second[rows])
+    if shrinkage is None:
+        shrinkage, _ = choose_shrinkage(first, second, SEED)
+    mean = (first.mean(0) + second.mean(0)) / 2
+    total, cross = moments(first - mean, second - mean)
+    return partial(apply, mean, half_to_half(total / len(first), cross / len(first), shrinkage))
+
+
+def normalized(embeddings: np.ndarray) -> np.ndarray:
+    embeddings = np.asarray(embeddings, np.float64)
+    return embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True).clip(1e-12)
+
+
+def moments(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Second moments of centered halves x and y: half of x^T x + y^T y, and x^T y, made symmetric."""
+    product = first.T @ second
+    return (first.T @ first + second.T @ second) / 2, (product + product.T) / 2
+
+
+def half_to_half(total: np.ndarray, cross: np.ndarray, shrinkage: float) -> np.ndarray:
+    """B = (S + l s I)^-1 (C + l s r I): the ridge regression of one half on the other, shrunk to r I.
+
+    S: the covariance of the halves; C: that between the two; s = tr S / D and r = tr C / tr S.
+    """
+    ridge = shrinkage * np.trace(total) / len(total)
+    ratio = np.trace(cross) / np.trace(total)
+    identity = np.eye(len(total))
+    return np.linalg.solve(total + ridge * identity, cross + ridge * ratio * identity)
+
+
+def choose_shrinkage(first: np.ndarray, second: np.ndarray, seed: int) -> tuple[float, float]:
+    """The shrinkage with the smallest squared error on held-out documents, and this error as a part of the variance.
+
+    The squared error of a map B is ``tr S' - 2 tr B^T C' + tr B^T S' B`` with the held-out moments S' and C'.
+    """
+    mean = (first.mean(0) + second.mean(0)) / 2
+    fold = np.random.default_rng(seed).permutation(len(first)) % FOLDS
+    by_fold = [moments(first[fold == number] - mean, second[fold == number] - mean) for number in range(FOLDS)]
+    total = np.sum([each[0] for each in by_fold], axis=0)
+    cross = np.sum([each[1] for each in by_fold], axis=0)
+    errors = np.zeros(len(SHRINKAGES))
+    for number, (held_total, held_cross) in enumerate(by_fold):
+        count = np.count_nonzero(fold != number)
+        for i, shrinkage in enumerate(SHRINKAGES):
+            matrix = half_to_half((total - held_total) / count, (cross - held_cross) / count, shrinkage)
+            linear = 2 * (matrix * held_cross).sum()
+            errors[i] += np.trace(held_total) - linear + (matrix * (held_total @ matrix)).sum()
+    best = int(errors.argmin())
+    return float(SHRINKAGES[best]), float(errors[best] / np.trace(total))
 
 
 def shrunk(covariance: np.ndarray, shrinkage: float) -> np.ndarray:

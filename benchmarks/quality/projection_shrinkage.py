@@ -15,10 +15,9 @@ from pathlib import Path
 import numpy as np
 from scipy.special import logsumexp
 
-from benchmarks.quality.projection import SEED, SETTINGS, cca, load_task, order
+from benchmarks.quality.projection import FOLDS, SEED, SETTINGS, cca, choose_shrinkage, load_task, order
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.evaluation.systems import EncoderWithOptions
-from docsplit_hf.pretraining.docsplit_projection import FOLDS, choose_shrinkage
 from docsplit_hf.pretraining.half_retrieval import half_texts
 from experiments.evaluation.systems import EncoderSystem
 

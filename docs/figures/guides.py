@@ -8,7 +8,6 @@ import pandas as pd
 from .few_labels import ERROR, against_setfit, escaped, mean_of, mean_of_sets
 from .longer_study import parts_over_halves
 from .pages import Figures
-from .projection import gain as gain_of_projection
 from .readme import pretrained_further
 from .records import content
 
@@ -63,12 +62,10 @@ def no_labels() -> Figures:
 
 
 def pretraining() -> Figures:
-    projection, _ = gain_of_projection("MiniLM", "projection")
     points = parts_over_halves().values()
     return {
         "before": pretrained_further("MiniLM"),
         "after": pretrained_further("docsplit_best_recipe"),
-        "projection": projection,
         "parts over halves": sum(points) / len(points),
     }
 

@@ -15,11 +15,10 @@ from typing import Any
 import torch
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError, HFValidationError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 from transformers import PretrainedConfig
 
-from ...storage.atomic_replacement import apply_umask_to_weights
 from ...storage.inside_folder import write_file
 from ..portable.run_encoder import ACTIVATIONS, UnitNorm
 from .checked_files import ANOTHER_ENCODER
@@ -169,17 +168,6 @@ def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfi
     _write_json(folder / "sentence_bert_config.json", length)
     if not (folder / "adapter_config.json").exists():
         _write_modules(folder, ["", "1_Pooling", "2_Normalize"])
-
-
-def save_dense_module(folder: str | Path, layer: nn.Linear) -> None:
-    """Add a dense layer and a second normalization to the files of ``save_sentence_transformers_files``."""
-    dense = Path(folder, "3_Dense")
-    activation = f"{nn.Identity.__module__}.{nn.Identity.__name__}"
-    sizes = {"in_features": layer.in_features, "out_features": layer.out_features, "bias": True}
-    _write_json(dense / "config.json", sizes | {"activation_function": activation})
-    save_file({f"linear.{name}": tensor for name, tensor in layer.state_dict().items()}, dense / WEIGHTS)
-    apply_umask_to_weights(dense)
-    _write_modules(Path(folder), ["", "1_Pooling", "2_Normalize", dense.name, "4_Normalize"])
 
 
 def _find_file(name: str, file: str, **hub_arguments: Any) -> Path | None:

@@ -259,12 +259,12 @@ class Events:
         head = self.change(key, add_texts, given)
         return head | {"asked": given.texts[-1], "steps": gr.Tabs(selected="use")} | self.ask(key, given.texts[-1])
 
-    def search(self, key: Key, wanted: str = "", near: str | None = None) -> Values:
+    def search(self, key: Key, wanted: str = "") -> Values:
         """List texts, and close the opened one."""
         session = self.sessions[key]
         if not any(session.counts()):
             return {}
-        caption, rows = views.listed_texts(session, wanted, near)
+        caption, rows = views.listed_texts(session, wanted)
         session.listed = [row.id for row in rows]
         shown = [[row.label or "", uploads.shortened(views.text_with_file(row), 90)] for row in rows]
         return {"listed": gr.Dataframe(shown, label=caption), "opened": gr.Column(visible=False)}
@@ -274,20 +274,6 @@ class Events:
         session = self.sessions[key]
         row = clicked.index[0]
         return _opened(session, session.listed[row]) if row < len(session.listed) else {}
-
-    def map(self, key: Key, step: str) -> Values:
-        """Draw the map if step 2 is open."""
-        if key is None or step != "labels" or not any((session := self.sessions[key]).counts()):
-            return {}  # the page is loading, another step is open, or there is nothing to draw
-        with session.lock:
-            caption, drawn = views.document_map(session)
-        return {"map": drawn, "mapped": caption}
-
-    def open_point(self, key: Key, clicked: gr.EventData) -> Values:
-        """Open the text of a point of the map, and list those around it."""
-        row_id = str(getattr(clicked, "id", None))
-        opened = _opened(self.sessions[key], row_id)
-        return self.search(key, near=row_id) | opened
 
     def measured(self, session: Session) -> Values:
         """Show the accuracy, overall and by label, and the curve of answered texts."""

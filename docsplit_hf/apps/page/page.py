@@ -37,16 +37,12 @@ STEP_TITLES = {
 }
 STEP_LEADS = {
     "texts": "Texts to learn from, with labels or without. **Drop** a table, documents or a folder, or write lines.",
-    "labels": "Similar texts are close together. **Click** a point or a row to change its label or remove the text.",
+    "labels": "All texts of this page. **Click** a row to change the label of its text, or to remove it.",
     "quality": "How often answers are right, how many to leave out to be right more often, which labels look wrong.",
     "next": "The most useful texts to label. After ten, the page learns from them and chooses ten more. "
     '<span class="keys">**Keyboard:** a number gives the label beside it, S skips the text.</span>',
     "use": "Classify a text and see why, classify files, or save the classifier.",
 }
-# Texts from visitors are never inserted here: map.js draws the points, and writes the names of labels as text.
-MAP = """<canvas class="points" tabindex="0" role="application"
-aria-label="Map of the texts. Arrow keys go from point to point, Enter opens the text."></canvas>
-<ul aria-label="Labels"></ul><span role="status"></span>"""
 TABLE = {"datatype": "str", "type": "array", "interactive": False, "wrap": True, "buttons": [], "show_search": "none"}
 TQDM = gr.Progress(track_tqdm=True)  # shows the progress bars of tqdm on the page
 BROWSER_UPDATE = "() => ({__type__: 'update', %s})"  # changes a component without a request to the server
@@ -156,18 +152,14 @@ def _texts(parts: Parts, limits: PageLimits) -> None:
 
 
 def _labels(parts: Parts, _: PageLimits) -> None:
-    """Lay out step 2, the map and the list of texts."""
+    """Lay out step 2, the list of texts."""
     with gr.Row():
         with gr.Column(scale=3, min_width=320):
-            parts["map"] = gr.HTML({"points": [], "labels": []}, html_template=MAP, css_template=_file("map.css"),
-                                   js_on_load=_file("map.js"), elem_id="map")  # fmt: skip
-            parts["mapped"] = gr.Markdown("Drawing the map …", elem_classes="lead")
-        with gr.Column(scale=2, min_width=280):
             parts["wanted"] = gr.Textbox(show_label=False, placeholder="Find a word or a label, then Enter")
-            parts["listed"] = gr.Dataframe(headers=["Label", "Text"], column_widths=["30%", "70%"], max_height=420,
+            parts["listed"] = gr.Dataframe(headers=["Label", "Text"], column_widths=["30%", "70%"], max_height=560,
                                            elem_id="listed", **TABLE)  # fmt: skip
-            with gr.Column(visible=False, elem_id="opened") as parts["opened"]:
-                _opened(parts, "opened", "Wrong label? Click the right one.")
+        with gr.Column(visible=False, elem_id="opened", scale=2, min_width=280) as parts["opened"]:
+            _opened(parts, "opened", "Wrong label? Click the right one.")
 
 
 def _quality(parts: Parts, _: PageLimits) -> None:
@@ -365,10 +357,6 @@ class _Connector:
             done.then(None, None, parts[busy], js=BROWSER_UPDATE % "interactive: true")
         return done
 
-    def draw_map(self, after: Any) -> None:
-        """Draw the map after another event."""
-        self.on(after.then, self.events.map, ["key", "step"], over="map")
-
     def show_step(self, step: str) -> None:
         """Show a step when its tab is selected."""
 
@@ -376,14 +364,7 @@ class _Connector:
             return self.events.show(key, step, percent, wanted)
 
         over = {"labels": "listed", "quality": "right", "next": "suggested_text"}.get(step)
-        shown = self.on(self.parts[f"{step}_tab"].select, show, ["key", "percent", "wanted"], over=over)
-        if step == "labels":
-            self.draw_map(shown)
-
-    def replace_texts(self, button: str, event: Callable[..., dict]) -> None:
-        """Undo a change, or replace all texts."""
-        changed = self.on(self.parts[button].click, event, ["key", *VIEW], over="status", busy=button)
-        self.draw_map(changed)
+        self.on(self.parts[f"{step}_tab"].select, show, ["key", "percent", "wanted"], over=over)
 
     def read_file(self, name: str, choices: Sequence[str]) -> None:
         """Read uploaded files again whenever a choice on how to read them changes."""
@@ -433,9 +414,7 @@ class _Connector:
             clicks.append((parts[f"{name}_keep"].click, f"{name}_keep", keep))
         for trigger, value, change in clicks:
             event = partial(self.events.change_and_show, then, change)
-            changed = self.on(trigger, event, ["key", text, value, *inputs], over=over or text)
-            if name == "opened":
-                self.draw_map(changed)
+            self.on(trigger, event, ["key", text, value, *inputs], over=over or text)
         parts[f"{name}_new"].submit(None, None, parts[f"{name}_new"], js="() => (document.activeElement.blur(), '')")
 
 
@@ -448,8 +427,8 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     parts["steps"].change(None, None, None, js="() => window.stepOpened?.()")
     for step in STEP_TITLES:
         connector.show_step(step)
-    connector.replace_texts("undo", events.undo)
-    connector.replace_texts("clear", events.clear)
+    on(parts["undo"].click, events.undo, ["key", *VIEW], over="status", busy="undo")
+    on(parts["clear"].click, events.clear, ["key", *VIEW], over="status", busy="clear")
 
     connector.read_file("file", ["encoding", "text", "label"])
     connector.read_file("new", ["encoding", "text"])
@@ -461,7 +440,6 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
 
     on(parts["wanted"].submit, events.search, ["key", "wanted"], over="listed")
     connector.open_text("listed", events.open_listed, "opened")
-    connector.open_text("map", events.open_point, "opened")
     connector.open_text("findings", events.open_finding, "finding")
     on(parts["percent"].change, events.allow, ["key", "percent"])
     on(parts["skip"].click, events.skip, ["key"], over="suggested_text", busy="skip")

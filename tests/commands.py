@@ -8,12 +8,17 @@ from unittest import mock
 from transformers import HfArgumentParser
 
 from docsplit_hf.apps.cli import demo, pretrain_arguments, serve
+from docsplit_hf.apps.cli.audit import AuditArguments
+from docsplit_hf.apps.cli.classify import AnswerArguments, PredictionArguments
 from docsplit_hf.apps.cli.commands import with_options
 from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.evaluate import EvaluationArguments
 from docsplit_hf.apps.cli.export import ExportArguments
-from docsplit_hf.apps.cli.old_classify import new_commands, option_types
+from docsplit_hf.apps.cli.fit import FitArguments
+from docsplit_hf.apps.cli.fit_and_classify import two_commands
+from docsplit_hf.apps.cli.labeled_arguments import LabeledArguments
 from docsplit_hf.apps.cli.suggest import SuggestionArguments
+from docsplit_hf.apps.cli.train import DataArguments, ModelArguments, RunArguments
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.apps.cli.watch import WatchArguments
 from docsplit_hf.evaluation.comparison import ComparisonSettings
@@ -26,6 +31,12 @@ from experiments.papers_arguments import PaperArguments
 from experiments.papers_options import PaperSettings
 
 ROOT = Path(__file__).parents[1]
+OF_CLASSIFIERS = {
+    "fit": (LabeledArguments, FitArguments),
+    "train": (DataArguments, ModelArguments, RunArguments),
+    "audit": (AuditArguments,),
+    "classify": (PredictionArguments, AnswerArguments),
+}
 OTHERS = {
     "embed": (EmbeddingArguments,),
     "suggest": (SuggestionArguments,),
@@ -103,14 +114,12 @@ def _parsed(command):
     arguments += [] if "--use_cpu" in arguments else ["--use_cpu"]
     if name == "pretrain":
         return pretrain_arguments.parse_command_line("", arguments)[1]
-    if name == "classify" and (commands := new_commands(arguments)):
-        names = [one for one, *_ in commands]
-        assert names == ["fit", "classify"], f"{command} is an earlier command line"
+    if name == "classify" and (commands := two_commands(arguments)):
         return [
             part
-            for one in commands
-            for part in HfArgumentParser(option_types(one[0])).parse_args_into_dataclasses(one[1:])
+            for kind, words in zip(("fit", "classify"), commands, strict=True)
+            for part in HfArgumentParser(OF_CLASSIFIERS[kind]).parse_args_into_dataclasses(words)
         ]
     if name == "audit":
         arguments = ["--model_name_or_path", *arguments]
-    return HfArgumentParser(option_types(name)).parse_args_into_dataclasses(arguments)
+    return HfArgumentParser(OF_CLASSIFIERS[name]).parse_args_into_dataclasses(arguments)

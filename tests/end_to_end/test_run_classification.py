@@ -1,5 +1,6 @@
 import csv
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -173,9 +174,10 @@ def test_answers_of_a_new_classifier_are_continued_without_making_it_again(
     process = start_script(DOCSPLIT, *make, *options, log=log)
     kill_script(process, lambda: partial.exists() and partial.read_bytes().count(b"\n") > 256, log)
 
-    advice = f"with --model_name_or_path {tmp_path / 'out'}, without --dataset_name, to continue"
-    assert advice in run_script(DOCSPLIT, *make, *options, code=2)
-    printed = run_script(DOCSPLIT, "classify", f"--model_name_or_path={tmp_path / 'out'}", *options)
+    refused = run_script(DOCSPLIT, *make, *options, code=2)
+    assert f"{tmp_path / 'out'} is already made" in refused
+    command = refused.partition("To continue: docsplit ")[2].splitlines()[0]
+    printed = run_script(DOCSPLIT, *shlex.split(command))
     assert "rows before the interruption): " in printed
     assert len((tmp_path / "a.jsonl").read_text().splitlines()) == len(bodies)
 
@@ -304,11 +306,9 @@ def test_answers_to_long_documents_name_a_passage(few_labels, workshop, tmp_path
     folder = tmp_path / "passages"
     answers = tmp_path / "answers.jsonl"
     options = [f"--model_name_or_path={workshop / 'tiny'}", "--long_documents=passages", "--passage_length=24"]
-    options += [f"--predict={few_labels / 'test.csv'}", f"--predict_output={answers}", "--predict_explain"]
-    printed = run_script(
-        DOCSPLIT, "classify", "--no_training", *columns(few_labels), *options, f"--output_dir={folder}"
-    )
-    assert printed.count("docsplit classify is now several commands, which this line runs:\n  docsplit fit --") == 1
+    options += [f"--predict={few_labels / 'test.csv'}", f"--predict_output={answers}", "--explain"]
+    printed = run_script(DOCSPLIT, "classify", *columns(few_labels), *options, f"--output_dir={folder}")
+    assert printed.count("This is two commands, which this line runs:\n  docsplit fit --") == 1
     pipe = pipeline("docsplit-knn", model=str(folder), device="cpu")
     assert (pipe.model.config.long_documents, pipe.model.config.passage_length) == ("passages", 24)
     assert pipe.datastore.passages_of([0]).counts[0] > 1

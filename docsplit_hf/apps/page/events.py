@@ -13,7 +13,7 @@ import gradio as gr
 
 from ...reading.columns import columns_of, guess_columns
 from . import planned, uploads, views
-from .changes import add_texts, give_label, learn, save_classifier, suggested_text
+from .changes import add_texts, learn, save_classifier, suggested_text
 from .documents import Documents, add_files, given_files, read_documents
 from .kept_sessions import KeptSessions
 from .sessions import PageLimits, PlannedText, Session, SharedModel, counted
@@ -46,7 +46,7 @@ def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
 MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
 MAX_SHOWN_COLUMNS = 12  # columns of a file that the preview shows
 LABEL_BUTTONS = 8  # labels with a button; a list has all of them
-PLAN_WIDTHS = {4: ["44%", "19%", "22%", "15%"], 6: ["22%", "14%", "11%", "18%", "13%", "22%"]}  # by columns
+PLAN_WIDTHS = {4: ["44%", "19%", "22%", "15%"], 5: ["30%", "18%", "13%", "24%", "15%"]}  # by columns
 LEAVE_OUT = "Leave out unsure answers"
 NO_LABELS = "(none)"  # the choice for files without a column of labels
 # Shown in place of a step that cannot work yet.
@@ -244,12 +244,7 @@ class Events:
         return {
             "answers": gr.DownloadButton(value=str(planned.write_answers(session)), visible=True),
             "answer_rows": _answer_rows(session),
-            "packed": gr.DownloadButton(visible=False),
         } | _opened_planned(session, following)
-
-    def pack(self, key: Key) -> Values:
-        """Offer the documents of the plan in the folders of their labels, for download."""
-        return {"packed": gr.DownloadButton(value=str(planned.write_sorted(self.sessions[key])), visible=True)}
 
     def add_examples(self, key: Key) -> Values:
         """Add the example texts, and answer the last one, which is long and has no label."""
@@ -259,12 +254,12 @@ class Events:
         head = self.change(key, add_texts, given)
         return head | {"asked": given.texts[-1], "steps": gr.Tabs(selected="use")} | self.ask(key, given.texts[-1])
 
-    def search(self, key: Key, wanted: str = "", near: str | None = None) -> Values:
+    def search(self, key: Key, wanted: str = "") -> Values:
         """List texts, and close the opened one."""
         session = self.sessions[key]
         if not any(session.counts()):
             return {}
-        caption, rows = views.listed_texts(session, wanted, near)
+        caption, rows = views.listed_texts(session, wanted)
         session.listed = [row.id for row in rows]
         shown = [[row.label or "", uploads.shortened(views.text_with_file(row), 90)] for row in rows]
         return {"listed": gr.Dataframe(shown, label=caption), "opened": gr.Column(visible=False)}
@@ -274,20 +269,6 @@ class Events:
         session = self.sessions[key]
         row = clicked.index[0]
         return _opened(session, session.listed[row]) if row < len(session.listed) else {}
-
-    def map(self, key: Key, step: str) -> Values:
-        """Draw the map if step 2 is open."""
-        if key is None or step != "labels" or not any((session := self.sessions[key]).counts()):
-            return {}  # the page is loading, another step is open, or there is nothing to draw
-        with session.lock:
-            caption, drawn = views.document_map(session)
-        return {"map": drawn, "mapped": caption}
-
-    def open_point(self, key: Key, clicked: gr.EventData) -> Values:
-        """Open the text of a point of the map, and list those around it."""
-        row_id = str(getattr(clicked, "id", None))
-        opened = _opened(self.sessions[key], row_id)
-        return self.search(key, near=row_id) | opened
 
     def measured(self, session: Session) -> Values:
         """Show the accuracy, overall and by label, and the curve of answered texts."""
@@ -347,22 +328,16 @@ class Events:
             found = views.answer(session, text, percent if sure_only else None)
         neighbors = [gr.HighlightedText(passage, visible=True, label=caption) for caption, passage in found.neighbors]
         neighbors += [gr.HighlightedText([], visible=False)] * (views.SHOWN_NEIGHBORS - len(neighbors))
-        other_labels = [name for name in [*found.probabilities, *session.labels] if name != found.label]
+        labels = [found.label, *found.probabilities, *session.labels]
         return {
             "answered": gr.Row(visible=True),
             "answer": views.answer_markup(found),
-            "answer_label": found.label,
-            "right_label": gr.Button(f"{found.label} is right"),
             "words": gr.HighlightedText(found.words, visible=bool(found.words)),
             "passage": gr.HighlightedText(found.passage, label=found.passage_caption),
             **{f"near_{number}": one for number, one in enumerate(neighbors)},
             **(_leave_out_box(session, percent) if percent else {}),
-            **_label_choices("answer", other_labels),
+            **_label_choices("answer", labels),
         }
-
-    def confirm(self, key: Key, label: str, text: str, sure_only: bool, percent: int) -> Values:
-        """Add a text with the label of its answer."""
-        return self.change_and_show(self.ask, give_label, key, text, label, text, sure_only, percent)
 
     def classify(
         self,
@@ -416,7 +391,6 @@ class Events:
             summary += f" {counted(unsure, noun)} not sure enough, or without content, got no label."
         return {
             "classified": summary if documents is None else summary + documents.failed_summary(),
-            "pack": gr.Button(visible=documents is not None and bool(answered)),
             "new_failed": _failed_documents(documents),
         } | self.plan(key)
 
@@ -445,14 +419,13 @@ def _opened_planned(session: Session, row: int | None) -> Values:
     one = session.planned[row]
     found = one.passage
     opens = "Open the file" if found.page is None else f"Open the file at page {found.page}"
-    names = [name for name in session.labels if name != one.label]
+    own_label = [] if one.label is None else [one.label]
     return {
         "planned": gr.Column(visible=True),
         "planned_row": row,
         "docs_passage": gr.HighlightedText(found.passage, label=f"{found.caption}: {one.label or planned.NO_ANSWER}"),
         "docs_open": gr.Button(opens, link=found.link, visible=found.link is not None),
-        "planned_keep": gr.Button(f"{one.label} is right", visible=one.label is not None),
-    } | _label_choices("planned", names)
+    } | _label_choices("planned", [*own_label, *session.labels])
 
 
 def _failed_documents(given: Documents | None) -> gr.Dataframe | Values:
@@ -542,7 +515,7 @@ def _opened_finding(session: Session, row: int) -> Values:
     shown = {
         "finding": gr.Column(visible=True),
         "finding_text": text,
-        "finding_keep": gr.Button(f"Keep {finding.label}"),
+        "finding_other": gr.Button(f"Keep {finding.label}"),
     }
     return shown | _label_choices("finding", names)
 

@@ -14,7 +14,7 @@
     if (next) (next.focus(), next.click());
     if (current()?.id !== "next-button" || event.target.matches("input, textarea") || event.ctrlKey || event.metaKey) return;
     const buttons = [...document.querySelectorAll("#next .given button")].filter((button) => button.offsetParent);
-    const wanted = event.key === "s" ? document.getElementById("skip") : buttons[event.key - 1];
+    const wanted = event.key === "s" ? document.getElementById("suggested_other") : buttons[event.key - 1];
     const text = document.querySelector("#next textarea").value;
     if (!wanted || (text === asked && event.timeStamp < until)) return; // the answer to the last key is under way
     [asked, until] = [text, event.timeStamp + 3000];

@@ -15,7 +15,7 @@ from .changes import give_label, keep_label, remove_text
 from .document_links import ROUTE
 from .documents import FAILED_HEADERS
 from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
-from .planned import check_answer, confirm_answer
+from .planned import check_answer
 from .progress import follow_totals
 from .sessions import LABEL_CHARACTERS, PageLimits, SharedModel
 from .uploads import ENCODINGS, ENDINGS
@@ -37,16 +37,12 @@ STEP_TITLES = {
 }
 STEP_LEADS = {
     "texts": "Texts to learn from, with labels or without. **Drop** a table, documents or a folder, or write lines.",
-    "labels": "Similar texts are close together. **Click** a point or a row to change its label or remove the text.",
+    "labels": "All texts of this page. **Click** a row to change the label of its text, or to remove it.",
     "quality": "How often answers are right, how many to leave out to be right more often, which labels look wrong.",
     "next": "The most useful texts to label. After ten, the page learns from them and chooses ten more. "
     '<span class="keys">**Keyboard:** a number gives the label beside it, S skips the text.</span>',
     "use": "Classify a text and see why, classify files, or save the classifier.",
 }
-# Texts from visitors are never inserted here: map.js draws the points, and writes the names of labels as text.
-MAP = """<canvas class="points" tabindex="0" role="application"
-aria-label="Map of the texts. Arrow keys go from point to point, Enter opens the text."></canvas>
-<ul aria-label="Labels"></ul><span role="status"></span>"""
 TABLE = {"datatype": "str", "type": "array", "interactive": False, "wrap": True, "buttons": [], "show_search": "none"}
 TQDM = gr.Progress(track_tqdm=True)  # shows the progress bars of tqdm on the page
 BROWSER_UPDATE = "() => ({__type__: 'update', %s})"  # changes a component without a request to the server
@@ -156,18 +152,14 @@ def _texts(parts: Parts, limits: PageLimits) -> None:
 
 
 def _labels(parts: Parts, _: PageLimits) -> None:
-    """Lay out step 2, the map and the list of texts."""
+    """Lay out step 2, the list of texts."""
     with gr.Row():
         with gr.Column(scale=3, min_width=320):
-            parts["map"] = gr.HTML({"points": [], "labels": []}, html_template=MAP, css_template=_file("map.css"),
-                                   js_on_load=_file("map.js"), elem_id="map")  # fmt: skip
-            parts["mapped"] = gr.Markdown("Drawing the map …", elem_classes="lead")
-        with gr.Column(scale=2, min_width=280):
             parts["wanted"] = gr.Textbox(show_label=False, placeholder="Find a word or a label, then Enter")
-            parts["listed"] = gr.Dataframe(headers=["Label", "Text"], column_widths=["30%", "70%"], max_height=420,
+            parts["listed"] = gr.Dataframe(headers=["Label", "Text"], column_widths=["30%", "70%"], max_height=560,
                                            elem_id="listed", **TABLE)  # fmt: skip
-            with gr.Column(visible=False, elem_id="opened") as parts["opened"]:
-                _opened(parts, "opened", "Wrong label? Click the right one.")
+        with gr.Column(visible=False, elem_id="opened", scale=2, min_width=280) as parts["opened"]:
+            _opened(parts, "opened", "Wrong label? Click the right one.")
 
 
 def _quality(parts: Parts, _: PageLimits) -> None:
@@ -184,15 +176,14 @@ def _quality(parts: Parts, _: PageLimits) -> None:
     gr.Markdown("## Labels to look at")
     parts["audited"] = gr.Markdown(elem_classes="lead")
     with gr.Column(visible=False, elem_id="finding") as parts["finding"]:
-        parts["finding_keep"] = gr.Button("Keep", variant="primary", size="md", render=False)
-        _opened(parts, "finding", "Keep it, correct it, or remove the text:", parts["finding_keep"])
+        _opened(parts, "finding", "Correct it, keep it, or remove the text:", other="Keep")
     parts["findings"] = gr.Dataframe(headers=["Finding", "Text"], elem_id="findings", column_widths=["32%", "68%"],
                                      max_height=640, **TABLE)  # fmt: skip
 
 
 def _suggested(parts: Parts, _: PageLimits) -> None:
     """Lay out step 4, the text to label next."""
-    _opened(parts, "suggested", "Its label:", skip=True)
+    _opened(parts, "suggested", "Its label:", other="Skip this text")
 
 
 def _use(parts: Parts, limits: PageLimits) -> None:
@@ -205,10 +196,7 @@ def _use(parts: Parts, limits: PageLimits) -> None:
     with gr.Row(visible=False) as parts["answered"]:
         with gr.Column(scale=2, min_width=280):
             parts["answer"] = gr.HTML(elem_id="answer", container=True)
-            parts["answer_label"] = gr.State()
-            parts["right_label"] = gr.Button(size="md", render=False)
-            question = "Click the right label, and the page learns from it:"
-            _chooser(parts, "answer", question, parts["right_label"])
+            _chooser(parts, "answer", "Click the right label, and the page learns from it:")
         with gr.Column(scale=3, min_width=300):
             parts["words"] = _highlighted("Words that decided")
             parts["passage"] = _highlighted("The passage that decided")
@@ -232,18 +220,14 @@ def _use(parts: Parts, limits: PageLimits) -> None:
 
 
 def _plan(parts: Parts) -> None:
-    """Lay out the plan: what was classified, where it would go, and a row to confirm or correct."""
+    """Lay out the plan: what was classified, and a row to confirm or correct."""
     parts["answer_rows"] = gr.Dataframe(elem_id="answer_rows", max_height=420, visible=False, **TABLE)
     with gr.Column(visible=False, elem_id="planned") as parts["planned"]:
         parts["planned_row"] = gr.State()
         parts["docs_passage"] = _highlighted("", elem_id="docs_passage")
         parts["docs_open"] = gr.Button(visible=False, link_target="_blank", elem_id="docs_open")
-        parts["planned_keep"] = gr.Button(variant="primary", size="md", render=False)
-        _chooser(parts, "planned", "Confirm it, or click the right label:", parts["planned_keep"])
-    with gr.Row(elem_classes="head"):
-        parts["answers"] = gr.DownloadButton("Download the answers", visible=False)
-        parts["pack"] = gr.Button("Put them into folders", visible=False)
-        parts["packed"] = gr.DownloadButton("Download the folders", visible=False)
+        _chooser(parts, "planned", "Click the right label, and the page learns from it:")
+    parts["answers"] = gr.DownloadButton("Download the answers", visible=False)
 
 
 def _files(parts: Parts, name: str, limits: PageLimits) -> None:
@@ -284,22 +268,20 @@ def _highlighted(label: str, elem_id: str | None = None) -> gr.HighlightedText:
                               elem_id=elem_id)  # fmt: skip
 
 
-def _opened(parts: Parts, name: str, question: str, first: gr.Button | None = None, skip: bool = False) -> None:
-    """Lay out an opened text, with buttons to label or remove it."""
+def _opened(parts: Parts, name: str, question: str, other: str | None = None) -> None:
+    """Lay out an opened text, with buttons to label or remove it, or to do something else."""
     parts[f"{name}_text"] = gr.Textbox(label="Text", interactive=False, lines=3, max_lines=20)
-    _chooser(parts, name, question, first)
+    _chooser(parts, name, question)
     with gr.Row(elem_classes="labels"):
         parts[f"{name}_remove"] = gr.Button("Remove this text", size="sm")
-        if skip:
-            parts["skip"] = gr.Button("Skip this text", size="sm", elem_id="skip")
+        if other is not None:
+            parts[f"{name}_other"] = gr.Button(other, size="sm", elem_id=f"{name}_other")
 
 
-def _chooser(parts: Parts, name: str, question: str, first: gr.Button | None = None) -> None:
+def _chooser(parts: Parts, name: str, question: str) -> None:
     """Lay out buttons of labels, a list of all labels if there are more, and a box for a new one."""
     gr.Markdown(question, elem_classes="lead")
     with gr.Row(elem_classes=["labels", "given"]):
-        if first is not None:
-            first.render()
         for number in range(LABEL_BUTTONS):
             parts[f"{name}_{number}"] = gr.Button(visible=False, size="md")
     parts[f"{name}_more"] = gr.Dropdown(
@@ -365,10 +347,6 @@ class _Connector:
             done.then(None, None, parts[busy], js=BROWSER_UPDATE % "interactive: true")
         return done
 
-    def draw_map(self, after: Any) -> None:
-        """Draw the map after another event."""
-        self.on(after.then, self.events.map, ["key", "step"], over="map")
-
     def show_step(self, step: str) -> None:
         """Show a step when its tab is selected."""
 
@@ -376,14 +354,7 @@ class _Connector:
             return self.events.show(key, step, percent, wanted)
 
         over = {"labels": "listed", "quality": "right", "next": "suggested_text"}.get(step)
-        shown = self.on(self.parts[f"{step}_tab"].select, show, ["key", "percent", "wanted"], over=over)
-        if step == "labels":
-            self.draw_map(shown)
-
-    def replace_texts(self, button: str, event: Callable[..., dict]) -> None:
-        """Undo a change, or replace all texts."""
-        changed = self.on(self.parts[button].click, event, ["key", *VIEW], over="status", busy=button)
-        self.draw_map(changed)
+        self.on(self.parts[f"{step}_tab"].select, show, ["key", "percent", "wanted"], over=over)
 
     def read_file(self, name: str, choices: Sequence[str]) -> None:
         """Read uploaded files again whenever a choice on how to read them changes."""
@@ -409,7 +380,6 @@ class _Connector:
         give_label: Callable[..., str],
         then: Callable[..., dict],
         inputs: Sequence[str],
-        keep: Callable[..., str] | None = None,
         over: str | None = None,
     ) -> None:
         """Connect all buttons of a chooser, its list and its box for a new label.
@@ -420,7 +390,6 @@ class _Connector:
             give_label: What a click on a label does.
             then: The event to run after the change.
             inputs: The components with the arguments of that event.
-            keep: What a click on the button that keeps the label does, if there is one.
             over: The component over which progress is shown, if not ``text``.
         """
         parts = self.parts
@@ -429,13 +398,9 @@ class _Connector:
         clicks.append((parts[f"{name}_new"].submit, f"{name}_new", give_label))
         if f"{name}_remove" in parts:
             clicks.append((parts[f"{name}_remove"].click, f"{name}_remove", remove_text))
-        if keep is not None:
-            clicks.append((parts[f"{name}_keep"].click, f"{name}_keep", keep))
         for trigger, value, change in clicks:
             event = partial(self.events.change_and_show, then, change)
-            changed = self.on(trigger, event, ["key", text, value, *inputs], over=over or text)
-            if name == "opened":
-                self.draw_map(changed)
+            self.on(trigger, event, ["key", text, value, *inputs], over=over or text)
         parts[f"{name}_new"].submit(None, None, parts[f"{name}_new"], js="() => (document.activeElement.blur(), '')")
 
 
@@ -448,8 +413,8 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     parts["steps"].change(None, None, None, js="() => window.stepOpened?.()")
     for step in STEP_TITLES:
         connector.show_step(step)
-    connector.replace_texts("undo", events.undo)
-    connector.replace_texts("clear", events.clear)
+    on(parts["undo"].click, events.undo, ["key", *VIEW], over="status", busy="undo")
+    on(parts["clear"].click, events.clear, ["key", *VIEW], over="status", busy="clear")
 
     connector.read_file("file", ["encoding", "text", "label"])
     connector.read_file("new", ["encoding", "text"])
@@ -461,25 +426,22 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
 
     on(parts["wanted"].submit, events.search, ["key", "wanted"], over="listed")
     connector.open_text("listed", events.open_listed, "opened")
-    connector.open_text("map", events.open_point, "opened")
     connector.open_text("findings", events.open_finding, "finding")
     on(parts["percent"].change, events.allow, ["key", "percent"])
-    on(parts["skip"].click, events.skip, ["key"], over="suggested_text", busy="skip")
+    on(parts["suggested_other"].click, events.skip, ["key"], over="suggested_text", busy="suggested_other")
     for trigger in (parts["ask"].click, parts["asked"].submit):
         on(trigger, events.ask, ["key", *ASKED], over="asked", busy="ask")
-    confirmed = ["key", "answer_label", *ASKED]
-    on(parts["right_label"].click, events.confirm, confirmed, over="answer", busy="right_label")
     new = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_ocr"]
     on(parts["classify"].click, events.classify, new, over="new", busy="classify")
     on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified", busy="rest")
     connector.open_text("answer_rows", events.open_planned, "planned")
-    on(parts["pack"].click, events.pack, ["key"], over="pack", busy="pack")
     on(parts["save"].click, events.save, ["key"], over="save", busy="save")
 
     give_label_later = partial(give_label, learn_now=False)
     connector.change_label("opened", "opened_text", give_label, events.show, VIEW)
-    connector.change_label("finding", "finding_text", give_label, events.show, VIEW, keep=keep_label)
-    plan = ["planned_row"]
-    connector.change_label("planned", "planned_row", check_answer, events.plan, plan, confirm_answer, "docs_passage")
+    connector.change_label("finding", "finding_text", give_label, events.show, VIEW)
+    keep = partial(events.change_and_show, events.show, keep_label)
+    on(parts["finding_other"].click, keep, ["key", "finding_text", "finding_other", *VIEW], over="finding_text")
+    connector.change_label("planned", "planned_row", check_answer, events.plan, ["planned_row"], over="docs_passage")
     connector.change_label("suggested", "suggested_text", give_label_later, events.show, VIEW)
     connector.change_label("answer", "asked", give_label, events.ask, ASKED)

@@ -196,7 +196,6 @@ class Session:
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
     earlier: list[Session] = field(default_factory=list)  # copies that undo restores, the latest last
     stale: bool = False  # whether labels were added since the last fit
-    places: dict[str, list[float]] = field(default_factory=dict)  # of the texts on the map, by text
     lock: threading.RLock = field(default_factory=threading.RLock)  # one change at a time
     _folder: tempfile.TemporaryDirectory = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="docsplit-demo-")

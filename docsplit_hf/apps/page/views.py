@@ -1,9 +1,8 @@
-"""The contents of the page, as functions of a session: figures, answers with reasons, audit findings, the map."""
+"""The contents of the page, as functions of a session: figures, answers with reasons, audit findings, texts."""
 
 from __future__ import annotations
 
 import html
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -24,9 +23,6 @@ SHOWN_NEIGHBORS = 3
 SHOWN_LABELS = 3
 CONFIDENCE_WORDS = ((0.95, "Very sure"), (0.8, "Sure"), (0.6, "Rather sure"), (0, "Not sure"))
 MAX_LISTED_TEXTS = 100
-NEARBY_TEXTS = 12  # listed around a point of the map
-MAX_POINTS = 2_000  # more points would overlap, and t-SNE would take long
-MIN_TEXTS_FOR_TSNE = 10
 
 HighlightedText = list[tuple[str, str | None]]  # parts of a text, each with its mark or None
 
@@ -332,55 +328,20 @@ def rows_of_session(session: Session) -> list[TextRow]:
     return rows
 
 
-def listed_texts(session: Session, wanted: str = "", near: str | None = None) -> tuple[str, list[TextRow]]:
-    """A caption, and the texts with ``wanted`` in them or as label, or those around the point ``near`` on the map."""
-    rows = rows_of_session(session)
-    if near is not None:
-        place = session.places[find_row(session, near).text]
-        drawn = [row for row in rows if row.text in session.places]
-        found = sorted(drawn, key=lambda row: math.dist(session.places[row.text], place))[:NEARBY_TEXTS]
-        caption = "The texts around the point: click one to open it."
-    else:
-        wanted = wanted.strip().casefold()
-        found = [
-            row for row in rows if wanted == (row.label or "").casefold() or wanted in text_with_file(row).casefold()
-        ]
-        first = f", the first {MAX_LISTED_TEXTS} here" if len(found) > MAX_LISTED_TEXTS else ""
-        caption = f"{counted(len(found), 'text')}{first}: click one."
-    return caption, found[:MAX_LISTED_TEXTS]
+def listed_texts(session: Session, wanted: str = "") -> tuple[str, list[TextRow]]:
+    """A caption, and the texts with ``wanted`` in them or as label."""
+    wanted = wanted.strip().casefold()
+    found = []
+    for row in rows_of_session(session):
+        if wanted == (row.label or "").casefold() or wanted in text_with_file(row).casefold():
+            found.append(row)
+    first = f", the first {MAX_LISTED_TEXTS} here" if len(found) > MAX_LISTED_TEXTS else ""
+    return f"{counted(len(found), 'text')}{first}: click one.", found[:MAX_LISTED_TEXTS]
 
 
 def text_with_file(row: TextRow) -> str:
     """The text of a row, after the file that it comes from."""
     return row.text if row.file is None else f"{row.file}: {row.text}"
-
-
-def document_map(session: Session) -> tuple[str, dict[str, list]]:
-    """Compute the map, and store the places of the texts in the session.
-
-    It is a caption, and what ``map.js`` draws: points (x, y, number of the label or -1, id), and names of labels.
-    """
-    store = session.pipe.datastore
-    documents = store.documents
-    labels = session.labels
-    numbers = {name: number for number, name in enumerate(labels)}
-    rows = rows_of_session(session)
-    all_keys = [store.keys] if documents is None else [store.keys, documents.keys]
-    keys = np.concatenate(all_keys).astype(np.float32)
-    # Sorted by text, so that the positions do not depend on labels.
-    order = np.array(sorted(range(len(rows)), key=lambda number: (rows[number].text, rows[number].id)))
-    caption = f"{counted(len(order), 'text')}."
-    if len(order) > MAX_POINTS:
-        order = np.sort(np.random.default_rng(0).choice(len(order), MAX_POINTS, replace=False))
-        caption = f"{MAX_POINTS:,} of {len(rows):,} texts, drawn at random."
-    shown = [rows[number] for number in order]
-    texts = [row.text for row in shown]
-    if session.places.keys() != set(texts):
-        session.places = dict(zip(texts, _positions(keys[order]).round(4).tolist(), strict=True))
-    points = []
-    for row in shown:
-        points.append([*session.places[row.text], -1 if row.label is None else numbers[row.label], row.id])
-    return caption, {"points": points, "labels": labels}
 
 
 def find_row(session: Session, row_id: str) -> TextRow:
@@ -389,18 +350,3 @@ def find_row(session: Session, row_id: str) -> TextRow:
     if found is None:
         raise ValueError("This text is not there any more.")
     return found
-
-
-def _positions(keys: np.ndarray) -> np.ndarray:
-    """Reduce embeddings, (texts, D), to two dimensions from 0 to 1, by t-SNE or, for few texts, by PCA."""
-    from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
-
-    if len(keys) < 2:
-        return np.full((len(keys), 2), 0.5)
-    if len(keys) >= MIN_TEXTS_FOR_TSNE:
-        tsne = TSNE(perplexity=min(30, (len(keys) - 1) / 3), init="pca", random_state=0)
-        positions = tsne.fit_transform(keys)
-    else:
-        positions = PCA(2, random_state=0).fit_transform(keys)
-    return (positions - positions.min(0)) / np.maximum(np.ptp(positions, axis=0), 1e-9)

@@ -7,7 +7,7 @@ import pytest
 
 from docsplit_hf.__main__ import main
 from docsplit_hf.apps.cli.fit import read_hierarchy
-from docsplit_hf.apps.cli.old_classify import new_commands
+from docsplit_hf.apps.cli.fit_and_classify import two_commands
 
 WITH_EXAMPLES = ["--dataset_name=a.csv"]
 ANSWERS = ["--predict=b.csv"]
@@ -19,6 +19,10 @@ REFUSED = {
     "an option of training": ("fit", [*WITH_EXAMPLES, "--num_train_epochs=3"], "unrecognized arguments: --num_train"),
     "nothing to train on": ("train", [], "--dataset_name must be given: a file, a folder"),
     "nothing to answer": ("classify", [], "--predict must be given: the texts to classify"),
+    "an option of before": ("classify", ["--predict_top_k=2"], "--predict_top_k was removed: it is --top_k"),
+    "another one": ("classify", [*WITH_EXAMPLES, "--no_training"], "--no_training was removed: docsplit fit makes"),
+    "no texts": ("classify", WITH_EXAMPLES, "--predict must be given: the texts to classify. To make a classifier"),
+    "neither's": ("classify", [*WITH_EXAMPLES, *ANSWERS, "--max_steps=3"], "unrecognized arguments: --max_steps"),
     "no rate": ("classify", [*ANSWERS, "--novelty=0.05"], "limit what --reject leaves without a label: give it"),
     "no rate of errors": ("classify", [*ANSWERS, "--reject=5"], "reject must be the share .*, got 5"),
     "no classifier": ("audit", ["--output=r.json"], "a classifier must be given: the --output_dir of docsplit fit"),
@@ -36,37 +40,24 @@ def test_contradictory_options_are_refused(command, options, message, monkeypatc
     assert end.value.code == 2 and re.search(message, "".join(capsys.readouterr()))
 
 
-EARLIER = {
-    "fitting": (
-        "--no_training --dataset_name a.csv --output_dir o --unlabeled_name b --predict c.csv --predict_reject 0.1",
-        ["fit --dataset_name a.csv --output_dir o --unlabeled_name b",
-         "classify --predict c.csv --reject 0.1 --model_name_or_path o"],
-    ),
-    "training": ("--dataset_name=a.csv --bf16", ["train --dataset_name a.csv --bf16"]),
-    "training and answers": (
-        "--dataset_name a.csv --predict c.csv --num_train_epochs 2 --use_cpu",
-        ["train --dataset_name a.csv --num_train_epochs 2 --use_cpu",
-         "classify --predict c.csv --use_cpu --model_name_or_path output/classification"],
-    ),
-    "answers": (
-        "--model_name_or_path o --predict c.csv --predict_explain --predict_top_k 2",
-        ["classify --model_name_or_path o --predict c.csv --explain --top_k 2"],
-    ),
-    "an audit": ("--model_name_or_path o --audit r.json", ["audit --model_name_or_path o --output r.json"]),
+TWO = {
     "a new classifier": (
-        "--dataset_name a.csv --unlabeled_name b --predict c.csv --explain",
-        ["fit --dataset_name a.csv --unlabeled_name b",
-         "classify --predict c.csv --explain --model_name_or_path output/classification"],
+        "--dataset_name=a.csv --unlabeled_name b --predict c.csv --explain --use_cpu",
+        ["--dataset_name a.csv --unlabeled_name b --use_cpu",
+         "--predict c.csv --explain --use_cpu --model_name_or_path output/classification"],
     ),
-    "a folder": ("--output_dir o --predict c.csv", ["classify --predict c.csv --model_name_or_path o"]),
-    "today's": ("--model_name_or_path o --predict c.csv --explain", []),
-    "no option": ("--predict c.csv --explian", []),
+    "its folder and encoder": (
+        "--dataset_name a.csv --model_name_or_path e --output_dir o --predict c.csv --explian",
+        ["--dataset_name a.csv --model_name_or_path e --output_dir o",
+         "--model_name_or_path o --predict c.csv --explian"],
+    ),
+    "a saved classifier": ("--model_name_or_path o --predict c.csv --explain", []),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("line, expected", EARLIER.values(), ids=EARLIER)
-def test_earlier_command_lines_are_todays_commands(line, expected):
-    assert [" ".join(command) for command in new_commands(line.split())] == expected
+@pytest.mark.parametrize("line, expected", TWO.values(), ids=TWO)
+def test_with_labeled_examples_a_classifier_is_fitted_first(line, expected):
+    assert [" ".join(command) for command in two_commands(line.split())] == expected
 
 
 def test_a_file_of_parents_is_a_tree(tmp_path):

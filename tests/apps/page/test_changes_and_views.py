@@ -1,4 +1,4 @@
-"""Session without a page: learning, correcting, the map, saving and loading."""
+"""Session without a page: learning, correcting, listing."""
 
 import pytest
 
@@ -20,7 +20,6 @@ from docsplit_hf.apps.page.views import (
     answered_percentages,
     audit_findings,
     coverage_text,
-    document_map,
     error_rate_of,
     find_row,
     highlight_passage,
@@ -184,28 +183,12 @@ def test_first_suggestions_come_from_different_groups(shared):
     learn(session)
 
 
-def test_the_list_finds_words_labels_and_texts_nearby_on_the_map(unchanged):
+def test_the_list_finds_words_and_labels(unchanged):
     said, rows = listed_texts(unchanged)
     assert said == "73 texts: click one." and len(rows) == 73
     assert all(row.label == "music" or "music" in row.text for row in listed_texts(unchanged, "MUSIC")[1])
-    document_map(unchanged)
-    assert listed_texts(unchanged, near=rows[3].id)[1][0] == rows[3]
-
-
-def test_a_newly_labeled_text_keeps_its_place_on_the_map(session):
-    def points():
-        _, value = document_map(session)
-        return {find_row(session, row_id).text: (x, y, label) for x, y, label, row_id in value["points"]}
-
-    before = points()
-    text = session.store.documents.texts[0]
-    assert before[text][2] == -1 and all(0 <= x <= 1 and 0 <= y <= 1 for x, y, _ in before.values())
-    give_label(session, text, "sport")
-    after = points()
-    assert {text: place[:2] for text, place in after.items()} == {text: place[:2] for text, place in before.items()}
-    assert after[text][2] == before[session.store.texts[session.store.labels.tolist().index(0)]][2]
     with pytest.raises(ValueError, match="not there any more"):
-        find_row(session, "/etc/passwd")
+        find_row(unchanged, "/etc/passwd")
 
 
 def test_highlighted_parts_join_to_the_text_and_mark_whole_words():

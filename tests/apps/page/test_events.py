@@ -140,7 +140,7 @@ def test_files_of_a_zone_are_a_table_or_documents(events, tmp_path):
         assert zone["new_ocr"].visible != getattr(zone["new_text"], "visible", False)
     for file, headers, first in (
         (tables[0], ["Text", "Label", "Reason", "Sure"], "The star shines."),
-        (page, ["File", "Label", "Page", "Reason", "Sure", "Goes to"], "page.html"),
+        (page, ["File", "Label", "Page", "Reason", "Sure"], "page.html"),
     ):
         answered = events.classify(key, [str(file)], False, 10, "text")["answer_rows"]
         assert answered.headers == headers and answered.value["data"][0][:2] == [first, "water"]

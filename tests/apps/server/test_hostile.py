@@ -100,6 +100,13 @@ def test_a_slow_body_is_given_up(shared_server):
     assert b" 408 " in answer
 
 
+@pytest.mark.parametrize("length", [b"-1", b"1e3", b"+5", b"0x10", b"1_0", "\u0663".encode()], ids=repr)
+def test_a_malformed_length_is_refused(shared_server, length):
+    with socket.create_connection(("127.0.0.1", shared_server.port), timeout=30) as odd:
+        odd.sendall(b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + length + b"\r\n\r\n{}")
+        assert b" 400 " in odd.recv(10_000)
+
+
 def test_a_wrong_length_and_a_flood_of_connections(shared_server):
     with socket.create_connection(("127.0.0.1", shared_server.port), timeout=30) as liar:
         liar.sendall(b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n")

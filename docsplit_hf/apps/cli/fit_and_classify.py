@@ -1,0 +1,77 @@
+"""Run ``docsplit classify``, and before it ``docsplit fit`` if the command line names labeled examples."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ...extras import options_of
+from ...training.command_line import script
+from ..pipelines import check_installation
+from . import classify
+from .shared_options import OUTPUT_DIR
+
+
+def fit_module() -> Any:
+    """The module of ``docsplit fit``, which imports torch."""
+    return import_module(".fit", __package__)
+
+
+def two_commands(words: Sequence[str]) -> list[list[str]]:
+    """The options of ``docsplit fit`` and ``docsplit classify`` that a command line with --dataset_name gives; or none.
+
+    Options that neither knows are left to ``docsplit classify``, whose parser names them.
+    """
+    given = {name.removeprefix("--"): values for name, values in options_of(words)}
+    if "dataset_name" not in given:
+        return []
+    fit = fit_module()
+    of_fit = _names(fit.LabeledArguments, fit.FitArguments)
+    of_classify = _names(classify.PredictionArguments, classify.AnswerArguments)
+    fitting = {name: values for name, values in given.items() if name in of_fit}
+    answering = {name: values for name, values in given.items() if name in of_classify or name not in of_fit}
+    answering["model_name_or_path"] = given.get("output_dir", [OUTPUT_DIR])
+    return [_words(fitting), _words(answering)]
+
+
+def _names(*kinds: type) -> set[str]:
+    """The names of the options of dataclasses."""
+    return {field.name for kind in kinds for field in fields(kind)}
+
+
+def _words(options: dict[str, list[str]]) -> list[str]:
+    """Options as a command line has them."""
+    return [word for name, values in options.items() for word in (f"--{name}", *values)]
+
+
+def _check(parsed: classify.Parsed, words: list[str]) -> None:
+    """Refuse to make a classifier again for answers that were interrupted."""
+    folder = parsed.arguments.model_name_or_path
+    is_made = parsed.files.partial.exists() and Path(folder, "metrics.json").exists()
+    if is_made and not parsed.arguments.overwrite_output_dir:
+        raise ValueError(
+            f"{folder} is already made, and {parsed.files.partial} has answers. To continue: "
+            f"{shlex.join(['docsplit', 'classify', *words])}"
+        )
+
+
+def main() -> dict[str, Any]:
+    """Classify a file, with a new classifier if there are labeled examples; return the figures for ``--json``."""
+    commands = two_commands(sys.argv[1:])
+    if not commands:
+        return classify.main()
+    fitting, answering = commands
+    _check(classify.parse(answering), answering)  # before a classifier is made
+    print("This is two commands, which this line runs:")
+    print(f"  {shlex.join(['docsplit', 'fit', *fitting])}\n  {shlex.join(['docsplit', 'classify', *answering])}")
+    check_installation("docsplit fit")
+    sys.argv = ["docsplit fit", *fitting]
+    figures = fit_module().main()
+    sys.argv = ["docsplit classify", *answering]
+    return figures | classify.main()
+
+
+run = script(main, "Run the same command again to continue.")

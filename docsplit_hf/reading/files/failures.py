@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ..characters import replace_lone_surrogates
 
@@ -91,6 +91,11 @@ class UnreadableFile(ValueError):  # noqa: N818
         self.reason = reason
         self.remedy = remedy
         self.detail = detail
+
+    @classmethod
+    def of(cls, failed: FailedFile) -> Self:
+        """Make the exception for a file that was not read."""
+        return cls(failed.file, failed.reason, failed.remedy, failed.detail)
 
     def __str__(self) -> str:
         """The message."""

@@ -49,7 +49,7 @@ def read_file(path: str | Path, options: FileOptions | None = None) -> FileText:
     """
     [result] = read_files([path], options, processes=1, show_progress=False)
     if isinstance(result, FailedFile):
-        raise UnreadableFile(result.file, result.reason, result.remedy, result.detail)
+        raise UnreadableFile.of(result)
     return result
 
 

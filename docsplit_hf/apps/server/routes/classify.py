@@ -69,7 +69,7 @@ async def _classify_files(request: Request, server: Server) -> Response:
         names = [name_of(file) for file in files]
     texts = [one for one in read if isinstance(one, str)]
     if not texts:
-        sentences = [str(UnreadableFile(one.file, one.reason, one.remedy, one.detail)) for one in read]
+        sentences = [str(UnreadableFile.of(one)) for one in read]
         raise unprocessable(" ".join(sentences), "file", "unreadable_file")
     state = classifier.state
     found = await server.read(classifier, state, texts, [None] * len(texts), options, request)

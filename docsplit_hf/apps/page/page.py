@@ -14,7 +14,16 @@ from ..own_site_only import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
 from .document_links import ROUTE
 from .documents import FAILED_HEADERS
-from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
+from .events import (
+    LABEL_BUTTONS,
+    LEAVE_OUT,
+    STEP_NEEDS,
+    Events,
+    opened_answer,
+    opened_finding,
+    opened_text,
+    show_errors,
+)
 from .planned import check_answer
 from .progress import follow_totals
 from .sessions import LABEL_CHARACTERS, PageLimits, SharedModel
@@ -368,9 +377,9 @@ class _Connector:
         for choice in inputs[2:]:
             self.on(parts[choice].input, event, inputs)
 
-    def open_text(self, component: str, event: Callable[..., dict], shown: str) -> None:
-        """Open the text that was clicked, and scroll to it."""
-        opened = self.on(self.parts[component].select, event, ["key"], click=True)
+    def open_row(self, table: str, show: Callable[..., dict], shown: str) -> None:
+        """Open the row of a table that was clicked, and scroll to it."""
+        opened = self.on(self.parts[table].select, partial(self.events.open_row, show), ["key"], click=True)
         opened.then(None, None, None, js=f"() => window.bringIntoView?.({shown!r})")
 
     def change_label(
@@ -425,8 +434,8 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     on(parts["example"].click, events.add_examples, ["key"], over="status", busy="example")
 
     on(parts["wanted"].submit, events.search, ["key", "wanted"], over="listed")
-    connector.open_text("listed", events.open_listed, "opened")
-    connector.open_text("findings", events.open_finding, "finding")
+    connector.open_row("listed", opened_text, "opened")
+    connector.open_row("findings", opened_finding, "finding")
     on(parts["percent"].change, events.allow, ["key", "percent"])
     on(parts["suggested_other"].click, events.skip, ["key"], over="suggested_text", busy="suggested_other")
     for trigger in (parts["ask"].click, parts["asked"].submit):
@@ -434,7 +443,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     new = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_ocr"]
     on(parts["classify"].click, events.classify, new, over="new", busy="classify")
     on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified", busy="rest")
-    connector.open_text("answer_rows", events.open_planned, "planned")
+    connector.open_row("answer_rows", opened_answer, "planned")
     on(parts["save"].click, events.save, ["key"], over="save", busy="save")
 
     give_label_later = partial(give_label, learn_now=False)

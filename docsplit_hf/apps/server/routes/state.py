@@ -9,7 +9,6 @@ from fastapi import Depends, FastAPI, Request
 from prometheus_client import generate_latest
 from starlette.responses import JSONResponse, Response
 
-from ..errors import UNAVAILABLE, Refused
 from ..served_folders import ServedFolder
 from ..server import Server
 
@@ -28,9 +27,7 @@ def add_state_routes(app: FastAPI, server: Server) -> None:
 
     @app.get("/ready", tags=["state"])
     async def ready() -> Response:
-        """Whether requests are answered."""
-        if not server.is_ready:
-            return Refused(UNAVAILABLE, "not_ready", "The server is starting or stopping.", retry_after=1).response()
+        """The versions that answer; a server that starts or stops takes no connections."""
         versions = {name: classifier.state.version for name, classifier in server.classifiers.items()}
         return JSONResponse({"status": "ready", "versions": versions})
 

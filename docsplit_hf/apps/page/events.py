@@ -240,7 +240,7 @@ class Events:
         session = self.sessions[key]
         if not session.planned and not session.unread:
             return {}
-        following = planned.next_unchecked(session.planned, row) if row is not None else session.opened
+        following = None if row is None else planned.next_unchecked(session.planned, row)
         return {
             "answers": gr.DownloadButton(value=str(planned.write_answers(session)), visible=True),
             "answer_rows": _answer_rows(session),
@@ -373,7 +373,6 @@ class Events:
             answered = views.answered(session, texts, error_rate)
             session.planned = planned.with_earlier_checks(answered, session.planned)
             session.unread = [] if documents is None else documents.unread()
-            session.opened = None
         noun = "row" if documents is None else "document"
         unsure = sum(one.label is None for one in answered)
         summary = f"Classified {counted(len(answered) - unsure, noun)}."
@@ -403,9 +402,7 @@ def _answer_rows(session: Session) -> gr.Dataframe | Values:
 def opened_answer(session: Session, row: int | None) -> Values:
     """Show a row of the plan with buttons to confirm or correct it; hidden if there is no such row."""
     if row is None or row >= len(session.planned):
-        session.opened = None
         return {"planned": gr.Column(visible=False)}
-    session.opened = row
     one = session.planned[row]
     place = f"{one.name}, {one.page}" if one.page else one.name
     opens = "Open the file" if one.first_page is None else f"Open the file at page {one.first_page}"

@@ -180,7 +180,6 @@ class Session:
     findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page
     planned: tuple[PlannedText, ...] = ()  # what was classified last
     unread: Sequence[Row] = ()  # what the file of the answers says of the files that could not be read
-    opened: int | None = None  # the row of the plan that is shown
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
     earlier: list[Session] = field(default_factory=list)  # copies that undo restores, the latest last
     stale: bool = False  # whether labels were added since the last fit

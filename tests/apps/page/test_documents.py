@@ -129,9 +129,9 @@ def test_sub_folders_of_a_chosen_folder_are_labels(shared, files):
     [
         (["in/a/1.pdf", "in/b/2.pdf"], ["a/1.pdf", "b/2.pdf"], ["a", "b"]),
         (["a/1.pdf", "b/c/2.pdf"], ["a/1.pdf", "b/c/2.pdf"], ["a", "b"]),  # two folders dropped together
-        (["in/a/1.pdf", "in/2.pdf"], ["a/1.pdf", "2.pdf"], None),
-        (["in/a/1.pdf", "in/a/2.pdf"], ["a/1.pdf", "a/2.pdf"], None),
-        (["1.pdf", "2.pdf"], ["1.pdf", "2.pdf"], None),
+        (["in/a/1.pdf", "in/2.pdf"], ["a/1.pdf", "2.pdf"], [None] * 2),
+        (["in/a/1.pdf", "in/a/2.pdf"], ["a/1.pdf", "a/2.pdf"], [None] * 2),
+        (["1.pdf", "2.pdf"], ["1.pdf", "2.pdf"], [None] * 2),
     ],
 )
 def test_names_and_labels_are_those_of_a_folder_on_the_disk(names, below, labels):

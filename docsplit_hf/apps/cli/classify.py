@@ -17,7 +17,7 @@ import os
 import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
@@ -264,30 +264,22 @@ def _shown_name(entry: SortedFile, source: Path) -> str:
     return replace_lone_surrogates(name)
 
 
-class Parsed(NamedTuple):
-    """A command line, with the options of the call and the files, which are checked before anything is computed."""
-
-    arguments: PredictionArguments
-    answers: AnswerArguments
-    options: dict[str, Any]
-    files: PredictionFiles
-
-
-def parse(words: list[str] | None = None) -> Parsed:
-    """Parse and check a command line; None: that of the process."""
+def parse(words: list[str] | None = None) -> tuple[PredictionArguments, AnswerArguments, PredictionFiles]:
+    """Parse a command line, and check its files before anything is computed; None: that of the process."""
     parser = PlainParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
     arguments, answers = parse_arguments(parser, words, main=MAIN_OPTIONS)
-    return Parsed(arguments, answers, answers.call_options(), arguments.files())
+    answers.call_options()  # raises if options contradict each other
+    return arguments, answers, arguments.files()
 
 
 def main() -> dict[str, Any]:
     """Classify a file; return the figures for ``--json``."""
-    arguments, answers, options, files = parse()
+    arguments, answers, files = parse()
     refuse_processes("classify")
     show_log()
     opened = open_to_answer(arguments, answers)
     try:
-        outcome = classify_file(opened, files, overwrite=arguments.overwrite_output_dir, **options)
+        outcome = classify_file(opened, files, overwrite=arguments.overwrite_output_dir, **answers.call_options())
     except KeyboardInterrupt as interrupt:
         how = f"run the same command with --model_name_or_path {arguments.model_name_or_path} to continue."
         raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {how}") from interrupt

@@ -75,6 +75,7 @@ REMOVED_OPTIONS = {
     "classify --predict_novelty": "it is --novelty",
     "classify --predict_reject_each_label": "it is --reject_each_label",
     "demo --max_disk_megabytes": "--max_sessions limits how much is stored",
+    "serve --log_texts": "no part of a text is logged",
     "serve --max_label_characters": "the name of a label has at most 200 characters",
     "serve --wait_ms": "the server waits for no further requests",
 }

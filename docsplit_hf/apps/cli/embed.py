@@ -32,7 +32,6 @@ from ...training.command_line import parse_arguments, script
 
 PART_SIZE = 1_000  # a killed run loses the embeddings of one part
 INT8_TEXTS = CALIBRATION_TEXTS + MEASUREMENT_TEXTS  # the first are for calibrating int8, the others for measuring it
-MIN_INT8_TEXTS = 5_000  # with fewer short texts, float32 finishes before int8 is prepared
 
 
 @dataclass
@@ -105,11 +104,6 @@ def load_encoder(arguments: EmbeddingArguments, rows: datasets.Dataset) -> Docum
     """Load the encoder in the requested precision; int8 is quantized on a random sample of the rows."""
     sampled: list[str] | None = None
     if arguments.precision == "int8":
-        if len(rows) < MIN_INT8_TEXTS:
-            print(
-                "Preparing int8 takes time: for fewer than a thousand long texts or a few thousand short ones, "
-                "--precision float32 is faster."
-            )
         sample = rows.shuffle(seed=0).select(range(min(INT8_TEXTS, len(rows))))
         sampled = list(sample[arguments.text_column])
     return DocumentEncoder.from_pretrained(

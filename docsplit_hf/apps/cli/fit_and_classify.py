@@ -47,13 +47,14 @@ def _words(options: dict[str, list[str]]) -> list[str]:
     return [word for name, values in options.items() for word in (f"--{name}", *values)]
 
 
-def _check(parsed: classify.Parsed, words: list[str]) -> None:
-    """Refuse to make a classifier again for answers that were interrupted."""
-    folder = parsed.arguments.model_name_or_path
-    is_made = parsed.files.partial.exists() and Path(folder, "metrics.json").exists()
-    if is_made and not parsed.arguments.overwrite_output_dir:
+def _check(words: list[str]) -> None:
+    """Check how a file is classified, and refuse to make a classifier again for answers that were interrupted."""
+    arguments, _, files = classify.parse(words)
+    folder = arguments.model_name_or_path
+    is_made = files.partial.exists() and Path(folder, "metrics.json").exists()
+    if is_made and not arguments.overwrite_output_dir:
         raise ValueError(
-            f"{folder} is already made, and {parsed.files.partial} has answers. To continue: "
+            f"{folder} is already made, and {files.partial} has answers. To continue: "
             f"{shlex.join(['docsplit', 'classify', *words])}"
         )
 
@@ -64,7 +65,7 @@ def main() -> dict[str, Any]:
     if not commands:
         return classify.main()
     fitting, answering = commands
-    _check(classify.parse(answering), answering)  # before a classifier is made
+    _check(answering)  # before a classifier is made
     print("This is two commands, which this line runs:")
     print(f"  {shlex.join(['docsplit', 'fit', *fitting])}\n  {shlex.join(['docsplit', 'classify', *answering])}")
     check_installation("docsplit fit")

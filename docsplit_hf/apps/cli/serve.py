@@ -102,8 +102,6 @@ def make_parser() -> argparse.ArgumentParser:
         "--batch_tokens", type=positive_count, default=ServerSettings.batch_tokens, help="most tokens read together"
     )
     speed.add_argument("--trust", action="store_true", help="answer with an exported model that somebody else exported")
-    others = parser.add_argument_group("others")
-    others.add_argument("--log_texts", action="store_true", help="allow parts of texts in the log")
     limits = parser.add_argument_group("limits")
     for field in fields(ServerLimits):
         kind = float if isinstance(field.default, float) else positive_count
@@ -127,13 +125,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _serve(args: argparse.Namespace) -> None:
     """Open the classifiers, and serve them."""
-    from ..server.access import EDIT_TOKEN_VARIABLE, TOKEN_VARIABLE, Access, Tokens, check_exposure
+    from ..server.access import EDIT_TOKEN_VARIABLE, TOKEN_VARIABLE, Access, check_exposure, read_tokens
     from ..server.served_folders import open_classifiers
     from ..server.settings import ServerLimits, ServerSettings
     from ..server.states import Encoders
 
-    readers = Tokens.read(TOKEN_VARIABLE, args.token_file, "reader")
-    editors = Tokens.read(EDIT_TOKEN_VARIABLE, args.edit_token_file, "editor")
+    readers = read_tokens(TOKEN_VARIABLE, args.token_file, "reader")
+    editors = read_tokens(EDIT_TOKEN_VARIABLE, args.edit_token_file, "editor")
     check_exposure(args.host, readers, args.open)
     if editors:
         check_installation("Editing classifiers")
@@ -158,9 +156,8 @@ def _serve(args: argparse.Namespace) -> None:
 
     from ..server.app import Server, make_app
 
-    if not args.log_texts:
-        for name in LOGGERS_OF_TEXTS:
-            logging.getLogger(name).setLevel(logging.ERROR)
+    for name in LOGGERS_OF_TEXTS:
+        logging.getLogger(name).setLevel(logging.ERROR)
     server = Server(classifiers, settings, Access(readers, editors))
     uvicorn.run(
         make_app(server, args.host, tuple(args.allowed_hosts)),

@@ -46,23 +46,21 @@ def below_common_folder(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def folder_labels(names: Sequence[str]) -> list[str] | None:
-    """The first sub-folder of each file as its label; None if there are not two, or a file is in none."""
+def folder_labels(names: Sequence[str]) -> list[str] | list[None]:
+    """The first sub-folder of each file as its label; all None if there are not two, or a file is in none."""
     labels = [name.partition("/")[0] for name in names]
-    return labels if len(set(labels)) > 1 and all("/" in name for name in names) else None
+    return labels if len(set(labels)) > 1 and all("/" in name for name in names) else [None] * len(names)
 
 
 class Documents(NamedTuple):
     """Texts of files with their places, and the files that could not be read.
 
     Attributes:
-        planned: The texts with their files and places.
-        labels: The label of each text by its sub-folder; None if sub-folders give no labels.
+        planned: The texts with their files and places; as label they have their sub-folder, or None.
         failed: The files that could not be read.
     """
 
     planned: list[PlannedText]
-    labels: list[str] | None
     failed: list[FailedFile]
 
     @property
@@ -95,20 +93,17 @@ def read_documents(given: Sequence[GivenFile], limits: PageLimits, with_ocr: boo
         options = replace(options, ocr=options.ocr or installed_engine())
     paths = [file.path for file in given]
     names = below_common_folder([file.name for file in given])
-    folders = folder_labels(names)
+    labels = folder_labels(names)
     planned: list[PlannedText] = []
-    labels: list[str] = []
     failed: list[FailedFile] = []
     for i, read in enumerate(read_files(paths, options)):
         if isinstance(read, FileText):
             places = [place._asdict() for place in read.places]
             text = {"text": read.text, "file": names[i], "places": places}
-            planned.append(PlannedText(names[i], text, row={"file": names[i]}, file=paths[i]))
-            if folders is not None:
-                labels.append(folders[i])
+            planned.append(PlannedText(names[i], text, row={"file": names[i]}, file=paths[i], label=labels[i]))
         else:
             failed.append(read._replace(file=names[i]))
-    return Documents(planned, labels=labels if folders is not None else None, failed=failed)
+    return Documents(planned, failed)
 
 
 def add_files(session: Session, given: Documents, label: str) -> str:
@@ -116,7 +111,6 @@ def add_files(session: Session, given: Documents, label: str) -> str:
 
     All get the given label; without one they get those of their sub-folders, or none.
     """
-    label = label.strip()
-    labels = given.labels if given.labels is not None and not label else [label or None] * len(given.planned)
+    labels = [label.strip() or one.label for one in given.planned]
     texts = [one.given for one in given.planned]
     return f"{add_texts(session, LabeledTexts(texts, labels))}{given.failed_summary()}"

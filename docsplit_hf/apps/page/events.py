@@ -231,20 +231,20 @@ class Events:
         rows = uploads.texts_of_file(table, text, label_column, self.limits, encoding)
         return self.change(key, add_texts, rows) | {"file": None}
 
-    def open_planned(self, key: Key, clicked: gr.EventData) -> Values:
-        """Show the passage that decided the answer of a row, and buttons to confirm or correct it."""
-        return _opened_planned(self.sessions[key], clicked.index[0])
+    def open_row(self, show: Callable[[Session, int], Values], key: Key, clicked: gr.EventData) -> Values:
+        """Show the text of a row that was clicked, with buttons to change its label."""
+        return show(self.sessions[key], clicked.index[0])
 
     def plan(self, key: Key, row: int | None = None) -> Values:
         """Show the plan of what was classified last, after a change of its ``row``, and the next row to check."""
         session = self.sessions[key]
         if not session.planned and not session.unread:
             return {}
-        following = planned.next_unchecked(session.planned, row) if row is not None else session.opened
+        following = None if row is None else planned.next_unchecked(session.planned, row)
         return {
             "answers": gr.DownloadButton(value=str(planned.write_answers(session)), visible=True),
             "answer_rows": _answer_rows(session),
-        } | _opened_planned(session, following)
+        } | opened_answer(session, following)
 
     def add_examples(self, key: Key) -> Values:
         """Add the example texts, and answer the last one, which is long and has no label."""
@@ -263,12 +263,6 @@ class Events:
         session.listed = [row.id for row in rows]
         shown = [[row.label or "", uploads.shortened(views.text_with_file(row), 90)] for row in rows]
         return {"listed": gr.Dataframe(shown, label=caption), "opened": gr.Column(visible=False)}
-
-    def open_listed(self, key: Key, clicked: gr.EventData) -> Values:
-        """Open the text of a row of the list."""
-        session = self.sessions[key]
-        row = clicked.index[0]
-        return _opened(session, session.listed[row]) if row < len(session.listed) else {}
 
     def measured(self, session: Session) -> Values:
         """Show the accuracy, overall and by label, and the curve of answered texts."""
@@ -292,11 +286,7 @@ class Events:
         rows = [[f"{finding.label}: {finding.kind}", uploads.shortened(finding.text)] for finding in session.findings]
         caption = f"{counted(len(rows), 'text')}, click one to read and correct it"
         findings = gr.Dataframe(rows, label=caption, visible=bool(rows))
-        return {"audited": summary, "findings": findings} | _opened_finding(session, 0)
-
-    def open_finding(self, key: Key, clicked: gr.EventData) -> Values:
-        """Open the text of a row of the findings."""
-        return _opened_finding(self.sessions[key], clicked.index[0])
+        return {"audited": summary, "findings": findings} | opened_finding(session, 0)
 
     def suggest(self, key: Key) -> Values:
         """Show the text to label next, the reason, and its possible labels."""
@@ -383,7 +373,6 @@ class Events:
             answered = views.answered(session, texts, error_rate)
             session.planned = planned.with_earlier_checks(answered, session.planned)
             session.unread = [] if documents is None else documents.unread()
-            session.opened = None
         noun = "row" if documents is None else "document"
         unsure = sum(one.label is None for one in answered)
         summary = f"Classified {counted(len(answered) - unsure, noun)}."
@@ -410,21 +399,19 @@ def _answer_rows(session: Session) -> gr.Dataframe | Values:
     return gr.Dataframe(rows, headers=headers, column_widths=PLAN_WIDTHS[len(headers)], label=caption, visible=True)
 
 
-def _opened_planned(session: Session, row: int | None) -> Values:
+def opened_answer(session: Session, row: int | None) -> Values:
     """Show a row of the plan with buttons to confirm or correct it; hidden if there is no such row."""
     if row is None or row >= len(session.planned):
-        session.opened = None
         return {"planned": gr.Column(visible=False)}
-    session.opened = row
     one = session.planned[row]
-    found = one.passage
-    opens = "Open the file" if found.page is None else f"Open the file at page {found.page}"
+    place = f"{one.name}, {one.page}" if one.page else one.name
+    opens = "Open the file" if one.first_page is None else f"Open the file at page {one.first_page}"
     own_label = [] if one.label is None else [one.label]
     return {
         "planned": gr.Column(visible=True),
         "planned_row": row,
-        "docs_passage": gr.HighlightedText(found.passage, label=f"{found.caption}: {one.label or planned.NO_ANSWER}"),
-        "docs_open": gr.Button(opens, link=found.link, visible=found.link is not None),
+        "docs_passage": gr.HighlightedText(one.passage, label=f"{place}: {one.label or planned.NO_ANSWER}"),
+        "docs_open": gr.Button(opens, link=one.link, visible=one.link is not None),
     } | _label_choices("planned", [*own_label, *session.labels])
 
 
@@ -494,9 +481,11 @@ def _leave_out_box(session: Session, percent: int) -> Values:
     return {"sure_only": gr.Checkbox(label=label, interactive=True)}
 
 
-def _opened(session: Session, row_id: str) -> Values:
-    """Show a text with buttons to change its label."""
-    found = views.find_row(session, row_id)
+def opened_text(session: Session, row: int) -> Values:
+    """Show a text of the list with buttons to change its label."""
+    if row >= len(session.listed):  # another window of this browser has searched
+        return {}
+    found = views.find_row(session, session.listed[row])
     caption = f"A text with the label {found.label}" if found.label else "A text without a label"
     if found.file is not None:
         caption += f", from {found.file}"
@@ -505,7 +494,7 @@ def _opened(session: Session, row_id: str) -> Values:
     return shown | _label_choices("opened", other_labels)
 
 
-def _opened_finding(session: Session, row: int) -> Values:
+def opened_finding(session: Session, row: int) -> Values:
     """Show the text of a finding with buttons to correct its label; hidden if there is no such row."""
     if row >= len(session.findings):
         return {"finding": gr.Column(visible=False)}

@@ -8,8 +8,8 @@ import os
 import shutil
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from ...content_hash import sha256_of_json
@@ -29,7 +29,7 @@ class KeptSessions:
     def __init__(self, shared: SharedModel, limits: PageLimits) -> None:
         self._shared = shared
         self._limits = limits
-        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._opened = lru_cache(maxsize=limits.sessions)(self._load)
         self._lock = threading.RLock()
 
     def __getitem__(self, key: str | None) -> Session:
@@ -37,14 +37,10 @@ class KeptSessions:
         if not isinstance(key, str) or len(key) < 40:  # keys from ``secrets`` are longer, and cannot be guessed
             raise ValueError("The page is still loading: try again.")
         with self._lock:
-            if key not in self._sessions:
-                self._sessions[key] = self._load(key)
-            self._sessions.move_to_end(key)
-            while len(self._sessions) > self._limits.sessions:
-                self._sessions.popitem(last=False)
+            session = self._opened(key)
             with contextlib.suppress(FileNotFoundError):  # nothing was added yet
                 os.utime(self._folder(key), ns=(time.time_ns(), time.time_ns()))  # the system's own is coarse
-            return self._sessions[key]
+        return session
 
     @contextlib.contextmanager
     def changing(self, key: str | None) -> Iterator[Session]:

@@ -14,7 +14,16 @@ from ..own_site_only import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
 from .document_links import ROUTE
 from .documents import FAILED_HEADERS
-from .events import LABEL_BUTTONS, LEAVE_OUT, STEP_NEEDS, Events, show_errors
+from .events import (
+    LABEL_BUTTONS,
+    LEAVE_OUT,
+    STEP_NEEDS,
+    Events,
+    opened_answer,
+    opened_finding,
+    opened_text,
+    show_errors,
+)
 from .planned import check_answer
 from .progress import follow_totals
 from .sessions import LABEL_CHARACTERS, PageLimits, SharedModel
@@ -45,7 +54,6 @@ STEP_LEADS = {
 }
 TABLE = {"datatype": "str", "type": "array", "interactive": False, "wrap": True, "buttons": [], "show_search": "none"}
 TQDM = gr.Progress(track_tqdm=True)  # shows the progress bars of tqdm on the page
-BROWSER_UPDATE = "() => ({__type__: 'update', %s})"  # changes a component without a request to the server
 FILE_CHOICES = {
     "encoding": "Encoding",
     "text": "Column of texts",
@@ -309,7 +317,6 @@ class _Connector:
         event: Callable[..., dict],
         inputs: Sequence[str],
         over: str | None = None,
-        busy: str | None = None,
         click: bool = False,
     ) -> Any:
         """Connect a trigger to an event, which returns new values of components by name.
@@ -319,7 +326,6 @@ class _Connector:
             event: The event.
             inputs: The components with its arguments.
             over: The component over which progress is shown.
-            busy: The button that cannot be clicked in the meantime.
             click: Whether the event gets the clicked place as its last argument.
         """
         parts = self.parts
@@ -331,9 +337,7 @@ class _Connector:
         def clicked(what: gr.EventData, *values: Any) -> Any:
             return called(TQDM, *values, what)
 
-        if busy:
-            trigger(None, None, parts[busy], js=BROWSER_UPDATE % "interactive: false")
-        done = trigger(
+        return trigger(
             clicked if click else called,
             [parts[name] for name in inputs],
             list(parts.values()),
@@ -343,9 +347,6 @@ class _Connector:
             concurrency_limit=2,
             api_visibility="private",
         )
-        if busy:
-            done.then(None, None, parts[busy], js=BROWSER_UPDATE % "interactive: true")
-        return done
 
     def show_step(self, step: str) -> None:
         """Show a step when its tab is selected."""
@@ -368,9 +369,9 @@ class _Connector:
         for choice in inputs[2:]:
             self.on(parts[choice].input, event, inputs)
 
-    def open_text(self, component: str, event: Callable[..., dict], shown: str) -> None:
-        """Open the text that was clicked, and scroll to it."""
-        opened = self.on(self.parts[component].select, event, ["key"], click=True)
+    def open_row(self, table: str, show: Callable[..., dict], shown: str) -> None:
+        """Open the row of a table that was clicked, and scroll to it."""
+        opened = self.on(self.parts[table].select, partial(self.events.open_row, show), ["key"], click=True)
         opened.then(None, None, None, js=f"() => window.bringIntoView?.({shown!r})")
 
     def change_label(
@@ -413,29 +414,29 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     parts["steps"].change(None, None, None, js="() => window.stepOpened?.()")
     for step in STEP_TITLES:
         connector.show_step(step)
-    on(parts["undo"].click, events.undo, ["key", *VIEW], over="status", busy="undo")
-    on(parts["clear"].click, events.clear, ["key", *VIEW], over="status", busy="clear")
+    on(parts["undo"].click, events.undo, ["key", *VIEW], over="status")
+    on(parts["clear"].click, events.clear, ["key", *VIEW], over="status")
 
     connector.read_file("file", ["encoding", "text", "label"])
     connector.read_file("new", ["encoding", "text"])
     file = ["key", "file", "file_text", "file_label", "file_encoding", "docs_label", "file_ocr"]
-    on(parts["add_file"].click, events.add_files, file, over="file", busy="add_file")
+    on(parts["add_file"].click, events.add_files, file, over="file")
     pasted = ["key", "labeled", "unlabeled"]
-    on(parts["add_lines"].click, events.add_pasted, pasted, over="labeled", busy="add_lines")
-    on(parts["example"].click, events.add_examples, ["key"], over="status", busy="example")
+    on(parts["add_lines"].click, events.add_pasted, pasted, over="labeled")
+    on(parts["example"].click, events.add_examples, ["key"], over="status")
 
     on(parts["wanted"].submit, events.search, ["key", "wanted"], over="listed")
-    connector.open_text("listed", events.open_listed, "opened")
-    connector.open_text("findings", events.open_finding, "finding")
+    connector.open_row("listed", opened_text, "opened")
+    connector.open_row("findings", opened_finding, "finding")
     on(parts["percent"].change, events.allow, ["key", "percent"])
-    on(parts["suggested_other"].click, events.skip, ["key"], over="suggested_text", busy="suggested_other")
+    on(parts["suggested_other"].click, events.skip, ["key"], over="suggested_text")
     for trigger in (parts["ask"].click, parts["asked"].submit):
-        on(trigger, events.ask, ["key", *ASKED], over="asked", busy="ask")
+        on(trigger, events.ask, ["key", *ASKED], over="asked")
     new = ["key", "new", "sure_only", "percent", "new_text", "new_encoding", "new_ocr"]
-    on(parts["classify"].click, events.classify, new, over="new", busy="classify")
-    on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified", busy="rest")
-    connector.open_text("answer_rows", events.open_planned, "planned")
-    on(parts["save"].click, events.save, ["key"], over="save", busy="save")
+    on(parts["classify"].click, events.classify, new, over="new")
+    on(parts["rest"].click, events.classify_rest, ["key", "sure_only", "percent"], over="classified")
+    connector.open_row("answer_rows", opened_answer, "planned")
+    on(parts["save"].click, events.save, ["key"], over="save")
 
     give_label_later = partial(give_label, learn_now=False)
     connector.change_label("opened", "opened_text", give_label, events.show, VIEW)

@@ -124,8 +124,10 @@ class PlannedText:
         label: The label of the answer, or that of the visitor; None without an answer.
         score: Its probability.
         page: The page that speaks most for it; may be empty.
+        first_page: The number of that page; None if there is none.
         reason: The words that decided, or why there is no answer; may be empty.
-        passage: The passage that decided.
+        passage: The words of the passage that decided, with marks.
+        link: The address that opens the file at the page; None if the browser shows no such file.
         checked: What the visitor has done with the answer, in a word; empty before.
     """
 
@@ -136,8 +138,10 @@ class PlannedText:
     label: str | None = None
     score: float = 0.0
     page: str = ""
+    first_page: int | None = None
     reason: str = ""
-    passage: ShownPassage | None = None
+    passage: list[tuple[str, str | None]] = field(default_factory=list)
+    link: str | None = None
     checked: str = ""
 
 
@@ -150,22 +154,6 @@ class Finding(NamedTuple):
     suggested: str  # another label; "" if there is none
     why: str  # a sentence
     text: str
-
-
-class ShownPassage(NamedTuple):
-    """The passage of a document that decided.
-
-    Attributes:
-        caption: The file, the page and the label.
-        passage: Its words, with marks.
-        link: The address that opens the file at the page; None if the browser shows no such file.
-        page: The number of the page; None if there is none.
-    """
-
-    caption: str
-    passage: list[tuple[str, str | None]]
-    link: str | None
-    page: int | None
 
 
 class TextCounts(NamedTuple):
@@ -192,7 +180,6 @@ class Session:
     findings: list[Finding] = field(default_factory=list)  # of the audit, in their order on the page
     planned: tuple[PlannedText, ...] = ()  # what was classified last
     unread: Sequence[Row] = ()  # what the file of the answers says of the files that could not be read
-    opened: int | None = None  # the row of the plan that is shown
     suggestions: list[Suggestion] = field(default_factory=list)  # the current batch
     earlier: list[Session] = field(default_factory=list)  # copies that undo restores, the latest last
     stale: bool = False  # whether labels were added since the last fit

@@ -15,7 +15,7 @@ from ...classifier.sorted_files import SHOWN_WORDS, reason_of
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ...reading.origins import describe_place
 from .document_links import link_to
-from .sessions import Finding, PlannedText, Session, ShownPassage, counted, percentage
+from .sessions import Finding, PlannedText, Session, counted, percentage
 
 WORD = "word"  # the mark of a highlighted word
 ERROR_PERCENTAGES = np.arange(1, 51)  # error rates that a visitor can allow
@@ -205,19 +205,18 @@ def answered(session: Session, planned: Sequence[PlannedText], error_rate: float
     answers = session.pipe(texts, show_progress=True, explain=session.fitted is not None, reject=error_rate)
     found = []
     for one, answer in zip(planned, answers, strict=True):
-        page = describe_place(answer)
         explanation = answer.get("explanation", {})
-        passage = highlight_passage(one.given["text"], _decisive_words(explanation), explanation.get("passage"))
         first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
-        link = None if one.file is None else link_to(one.file, first_page)
         found.append(
             replace(
                 one,
                 label=answer["label"],
                 score=answer["score"],
-                page=page,
+                page=describe_place(answer),
+                first_page=first_page,
                 reason=reason_of(answer) or "",
-                passage=ShownPassage(f"{one.name}, {page}" if page else one.name, passage, link, first_page),
+                passage=highlight_passage(one.given["text"], _decisive_words(explanation), explanation.get("passage")),
+                link=None if one.file is None else link_to(one.file, first_page),
             )
         )
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -22,41 +21,35 @@ SHORTEST_TOKEN = 16  # characters; shorter ones can be guessed
 NAMED_TOKEN = re.compile(r"(?:(?P<name>[\w.@-]{1,64})=)?(?P<token>[\x21-\x7e]+)")
 
 
-@dataclass(frozen=True)
-class Tokens:
-    """The tokens that open a part of the server: the name of the owner, for the log, by the SHA-256 of each token."""
-
-    owner_of: Mapping[bytes, str]
-
-    def __bool__(self) -> bool:
-        return bool(self.owner_of)
-
-    @classmethod
-    def read(cls, variable: str, path: str | Path | None, default_name: str) -> Tokens:
-        """Read the token in an environment variable, and those in a file: a line each, ``TOKEN`` or ``NAME=TOKEN``.
-
-        Raises:
-            ValueError: If a token is shorter than 16 characters, or has spaces.
-        """
-        owner_of: dict[bytes, str] = {}
-        value = os.environ.get(variable)
-        if value:
-            owner_of |= _parsed(value.strip(), f"The environment variable {variable}", default_name)
-        if path is not None:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-            for number, line in enumerate(lines, start=1):
-                if line.strip() and not line.startswith("#"):
-                    owner_of |= _parsed(line.strip(), f"Line {number} of {path}", default_name)
-            if not owner_of:
-                raise ValueError(f"{path} has no token: write one on a line, or NAME=TOKEN.")
-        return cls(owner_of)
-
-    def owner(self, given: str | None) -> str | None:
-        """The name of a token's owner; None if it is unknown. Hashes are looked up, whose timing says nothing."""
-        return self.owner_of.get(sha256((given or "").encode()).digest())
+Tokens = dict[bytes, str]  # the name of the owner, for the log, by the SHA-256 of each token
 
 
-def _parsed(text: str, where: str, default_name: str) -> dict[bytes, str]:
+def read_tokens(variable: str, path: str | Path | None, default_name: str) -> Tokens:
+    """Read the token in an environment variable, and those in a file: a line each, ``TOKEN`` or ``NAME=TOKEN``.
+
+    Raises:
+        ValueError: If a token is shorter than 16 characters, or has spaces.
+    """
+    tokens: Tokens = {}
+    value = os.environ.get(variable)
+    if value:
+        tokens |= _parsed(value.strip(), f"The environment variable {variable}", default_name)
+    if path is not None:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines, start=1):
+            if line.strip() and not line.startswith("#"):
+                tokens |= _parsed(line.strip(), f"Line {number} of {path}", default_name)
+        if not tokens:
+            raise ValueError(f"{path} has no token: write one on a line, or NAME=TOKEN.")
+    return tokens
+
+
+def owner_of(given: str | None, tokens: Tokens) -> str | None:
+    """The name of a token's owner; None if it is unknown. Hashes are looked up, whose timing says nothing."""
+    return tokens.get(sha256((given or "").encode()).digest())
+
+
+def _parsed(text: str, where: str, default_name: str) -> Tokens:
     match = NAMED_TOKEN.fullmatch(text)
     if match is None:
         raise ValueError(f"{where} is no token: write it without spaces, as TOKEN or NAME=TOKEN.")
@@ -78,7 +71,7 @@ class Access:
         if not self.readers:
             return
         given = token_of(request)
-        if self.readers.owner(given) is None and self.editors.owner(given) is None:
+        if owner_of(given, self.readers | self.editors) is None:
             raise _unknown_token(given)
 
     async def editor(self, request: Request) -> str:
@@ -90,10 +83,10 @@ class Access:
                 f"This server does not take edits: start it with {EDIT_TOKEN_VARIABLE} or --edit_token_file.",
             )
         given = token_of(request)
-        owner = self.editors.owner(given)
+        owner = owner_of(given, self.editors)
         if owner is not None:
             return owner
-        if self.readers.owner(given) is not None:
+        if owner_of(given, self.readers) is not None:
             raise Refused(FORBIDDEN, "not_an_editor", "This token may read only: edits need the token of an editor.")
         raise _unknown_token(given)
 

@@ -10,7 +10,6 @@ import traceback
 from collections.abc import AsyncIterator
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -18,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ... import __version__
 from .access import OwnHostOnly
-from .errors import INTERNAL, TYPES, Refused, unprocessable
+from .errors import INTERNAL, TYPES, Refused
 from .routes.classify import add_classify
 from .routes.decisions import add_decisions
 from .routes.edits import add_edits
@@ -52,9 +51,7 @@ def make_app(server: Server, host: str = "127.0.0.1", allowed_hosts: tuple[str, 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         reloading = [asyncio.create_task(_reload_replaced(one)) for one in server.classifiers.values()]
-        server.is_ready = True
         yield
-        server.is_ready = False
         for task in reloading:
             task.cancel()
         await asyncio.to_thread(server.close)
@@ -136,11 +133,5 @@ def _add_errors(app: FastAPI) -> None:
         message = known.get(error.status_code, str(error.detail))
         return Refused(error.status_code, TYPES.get(error.status_code, "http_error"), message).response()
 
-    async def invalid(_: Request, error: Exception) -> Response:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"][1:])
-        return unprocessable(f"{field}: {first['msg']}.", field or None, first["type"]).response()
-
     app.add_exception_handler(Refused, refused)
     app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(RequestValidationError, invalid)

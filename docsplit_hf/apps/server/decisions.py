@@ -258,9 +258,7 @@ def system_one_answer(question: Question, scores: LabelScores) -> dict[str, Any]
             "probabilities": chosen.probabilities,
             "confidence": chosen.confidence,
         }
-        if len(question.options) < len(scores.probabilities):
-            answer["x_renormalized"] = True
-            answer["x_mass"] = chosen.mass
+        answer |= _about_the_others(question, scores, chosen)
         is_abstention = chosen.is_abstention
         reason = chosen.reason
     if is_abstention:
@@ -289,10 +287,14 @@ def openai_answer(given: DecisionQuestion, question: Question, scores: LabelScor
             {"value": value, "probability": chosen.probabilities[option]} for option, value in values.items()
         ],
     }
-    if len(question.options) < len(scores.probabilities):
-        answer["x_renormalized"] = True
-        answer["x_mass"] = chosen.mass
-    return answer
+    return answer | _about_the_others(question, scores, chosen)
+
+
+def _about_the_others(question: Question, scores: LabelScores, chosen: ChoiceAnswer) -> dict[str, Any]:
+    """What an answer says if not all labels were offered; in no protocol."""
+    if len(question.options) == len(scores.probabilities):
+        return {}
+    return {"x_renormalized": True, "x_mass": chosen.mass}
 
 
 def text_of_input(request: DecisionsRequest) -> str:

@@ -58,11 +58,9 @@ class Server:
         self.edit_thread = ThreadPoolExecutor(1, thread_name_prefix="docsplit-edit")
         # Files may take minutes: they are read in threads of their own.
         self.file_threads = ThreadPoolExecutor(core_count(), thread_name_prefix="docsplit-files")
-        self.is_ready = False
 
     def close(self) -> None:
         """Finish the work under way."""
-        self.is_ready = False
         self.edit_thread.shutdown()
         self.file_threads.shutdown(cancel_futures=True)
         self.batcher.stop()

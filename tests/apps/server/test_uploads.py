@@ -10,7 +10,7 @@ import httpx
 import pytest
 from starlette.datastructures import UploadFile
 
-from docsplit_hf.apps.server.access import Access, Tokens
+from docsplit_hf.apps.server.access import Access
 from docsplit_hf.apps.server.app import make_app
 from docsplit_hf.apps.server.routes.classify import name_of, text_of_upload
 from docsplit_hf.apps.server.served_folders import ServedFolder
@@ -85,7 +85,7 @@ def test_a_scan_beside_a_file_that_is_read(shared_server, loaded):
 def test_files_that_are_read_slowly_hold_up_no_texts(fitted_folder, monkeypatch):
     """More files than there are threads wait for their reader, and a request with many texts is answered."""
     is_released = threading.Event()
-    tokens = Access(Tokens({}), Tokens({}))
+    tokens = Access({}, {})
     classifiers = {"subjects": ServedFolder("subjects", fitted_folder, Encoders())}
     server = Server(classifiers, ServerSettings(), tokens)
 

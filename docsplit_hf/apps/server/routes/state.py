@@ -5,16 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI
 from prometheus_client import generate_latest
 from starlette.responses import JSONResponse, Response
 
-from ..errors import UNAVAILABLE, Refused
 from ..served_folders import ServedFolder
 from ..server import Server
 
 # Routes take requests and return responses: for a value of another type, FastAPI imports the first pydantic, too.
-NAME = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}}
 
 
 def add_state_routes(app: FastAPI, server: Server) -> None:
@@ -28,9 +26,7 @@ def add_state_routes(app: FastAPI, server: Server) -> None:
 
     @app.get("/ready", tags=["state"])
     async def ready() -> Response:
-        """Whether requests are answered."""
-        if not server.is_ready:
-            return Refused(UNAVAILABLE, "not_ready", "The server is starting or stopping.", retry_after=1).response()
+        """The versions that answer; a server that starts or stops takes no connections."""
         versions = {name: classifier.state.version for name, classifier in server.classifiers.items()}
         return JSONResponse({"status": "ready", "versions": versions})
 
@@ -44,11 +40,6 @@ def add_state_routes(app: FastAPI, server: Server) -> None:
         """The classifiers, as OpenAI (data) and TypeSafe (models) list them."""
         described = [_described(classifier) for classifier in server.classifiers.values()]
         return JSONResponse({"object": "list", "data": described, "models": described})
-
-    @app.get("/v1/models/{name}", tags=["state"], dependencies=for_readers, openapi_extra={"parameters": [NAME]})
-    async def one_model(request: Request) -> Response:
-        """One classifier."""
-        return JSONResponse(_described(server.classifier(request.path_params["name"])))
 
 
 def _described(classifier: ServedFolder) -> dict[str, Any]:

@@ -37,10 +37,10 @@ from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, out_of_fold
 from docsplit_hf.fitting.audit.findings import duplicate_groups, nearest_examples, outliers
-from docsplit_hf.fitting.ensemble.corpus import unit
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
+from docsplit_hf.fitting.experts.corpus import unit
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table

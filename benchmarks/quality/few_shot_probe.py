@@ -8,7 +8,7 @@ from sklearn.metrics import f1_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from docsplit_hf.evaluation.probes import sample_per_class
-from docsplit_hf.fitting.ensemble.vector_experts import fit_probe
+from docsplit_hf.fitting.experts.vector_experts import fit_probe
 
 MOST = 1_500
 

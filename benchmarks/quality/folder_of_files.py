@@ -26,7 +26,7 @@ from transformers import pipeline
 import docsplit_hf
 from docsplit_hf import KNNClassifierPipeline, load_files
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
-from docsplit_hf.classifier.undo_sorting import undo_sorting
+from docsplit_hf.classifier.sorting.undo_sorting import undo_sorting
 from docsplit_hf.content_hash import sha256_of_file
 
 from .file_readers.make_files import LONGEST, read_rows

@@ -33,9 +33,9 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import logistic_regression, ours
 from docsplit_hf.fitting.ensemble import fitting
-from docsplit_hf.fitting.ensemble.expert import Expert
 from docsplit_hf.fitting.ensemble.held_out_scores import Voters
-from docsplit_hf.fitting.ensemble.vector_experts import HeadOrProbe
+from docsplit_hf.fitting.experts.expert import Expert
+from docsplit_hf.fitting.experts.vector_experts import HeadOrProbe
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"

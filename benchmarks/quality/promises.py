@@ -34,11 +34,11 @@ from benchmarks.quality.few_labels.records import add_record, read_records
 from benchmarks.quality.proportions import make_pile, of_all_texts, shifted_figures
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble import label_proportions
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem, used_labels
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts
-from docsplit_hf.fitting.ensemble.vector_experts import readable_names
-from docsplit_hf.fitting.ensemble.word_experts import fit_vocabulary, vocabulary_scores
+from docsplit_hf.fitting.experts.vector_experts import readable_names
+from docsplit_hf.fitting.experts.word_experts import fit_vocabulary, vocabulary_scores
 from docsplit_hf.fitting.label_sets import label_sets
 from docsplit_hf.fitting.rejection import confidence_threshold
 

@@ -35,12 +35,12 @@ from benchmarks.quality.few_labels.protocol import FewLabels, as_one_text, draw,
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble import label_proportions, weighing
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.label_proportions import Proportions, calibration, proportions_of
-from docsplit_hf.fitting.ensemble.log_linear_pool import smoothed
 from docsplit_hf.fitting.ensemble.problem import Problem, used_labels
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
-from docsplit_hf.fitting.ensemble.vector_experts import readable_names
+from docsplit_hf.fitting.experts.log_linear_pool import smoothed
+from docsplit_hf.fitting.experts.vector_experts import readable_names
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"

@@ -31,11 +31,11 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.row_table import encode_known_labels
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.measuring import REPORTED_ERRORS
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem, used_labels
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, Scores, prepare_experts, score_texts
-from docsplit_hf.fitting.ensemble.vector_experts import readable_names
+from docsplit_hf.fitting.experts.vector_experts import readable_names
 from docsplit_hf.training.markdown import table
 
 RECORDS = "rejection.jsonl"

@@ -22,7 +22,7 @@ from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import probe, tfidf
 from benchmarks.quality.learned_prior import collect
 from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_FOLDER
-from docsplit_hf.fitting.ensemble.registry import EXPERTS
+from docsplit_hf.fitting.experts.registry import EXPERTS
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"

@@ -22,7 +22,7 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.active_learning import suggest
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.metrics.registry import metric_class

@@ -36,7 +36,8 @@ from benchmarks.quality.few_labels.options import encoder_name
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest, scores
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import probe, tfidf
-from docsplit_hf.fitting.ensemble import corpus, fitting
+from docsplit_hf.fitting.ensemble import fit_experts as fitting
+from docsplit_hf.fitting.experts import corpus
 from docsplit_hf.reading.file_formats import read_json_rows
 from docsplit_hf.reading.versions import VersionPairs
 from docsplit_hf.training.markdown import table

@@ -17,7 +17,7 @@ from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_lab
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.drift.measure import known_words, measure_period, sample
 from docsplit_hf.fitting.drift.report import MEASURES, mean_change
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.training.markdown import table

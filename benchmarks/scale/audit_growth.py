@@ -20,7 +20,7 @@ from benchmarks.scale.fitting_growth import DIMENSION, Spent, make_datastore, sp
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.snapshot import FittedState
 from docsplit_hf.fitting.audit.examine import audit_snapshot
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.training.markdown import table
 

@@ -25,7 +25,7 @@ from transformers import pipeline
 from benchmarks.inputs import default_model
 from benchmarks.scale.fitting_growth import make_datastore
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.storage.shards import shard_table, writing_shard

@@ -27,7 +27,7 @@ from matplotlib import pyplot
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fit import Fit
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.training.markdown import table

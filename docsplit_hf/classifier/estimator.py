@@ -21,8 +21,8 @@ from ..content_hash import short_digest
 from ..encoding.checkpoints.checkpoint import find_checkpoint
 from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..encoding.chunking import SINGLE_VECTOR, check_strategy
-from ..fitting.ensemble.registry import EXPERTS
 from ..fitting.ensemble.scoring import prepare_experts, score_texts
+from ..fitting.experts.registry import EXPERTS
 from ..reading.inputs import joined_texts, texts_and_pairs
 from ..reading.labels import label_name
 from .editing import new_datastore

@@ -13,21 +13,21 @@ from ..arrays.duplicates import rows_of_texts
 from ..arrays.row_table import encode_known_labels
 from ..arrays.snapshot import Snapshot
 from ..encoding.text_embedder import TextEmbedder
-from ..fitting.ensemble.corpus import KeptCorpus, texts_in, unit
 from ..fitting.ensemble.fit import SUGGESTED_SETTING, Fit
-from ..fitting.ensemble.fitting import fit_experts, weigh_experts
+from ..fitting.ensemble.fit_experts import fit_experts, weigh_experts
 from ..fitting.ensemble.held_out_scores import are_texts
 from ..fitting.ensemble.lacking_labels import lacking_labels, may_lack_labels
-from ..fitting.ensemble.log_linear_pool import ClassProportions
 from ..fitting.ensemble.measuring import measure
 from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
-from ..fitting.ensemble.registry import EXPERTS
 from ..fitting.ensemble.report import FitReport
 from ..fitting.ensemble.scoring import PreparedExperts
-from ..fitting.ensemble.teacher_expert import ANSWERS as TEACHER_ANSWERS
-from ..fitting.ensemble.teacher_expert import SETTING as TEACHER_SETTING
-from ..fitting.ensemble.teacher_expert import TeacherSetting
-from ..fitting.ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
+from ..fitting.experts.corpus import KeptCorpus, texts_in, unit
+from ..fitting.experts.log_linear_pool import ClassProportions
+from ..fitting.experts.registry import EXPERTS
+from ..fitting.experts.teacher_expert import ANSWERS as TEACHER_ANSWERS
+from ..fitting.experts.teacher_expert import SETTING as TEACHER_SETTING
+from ..fitting.experts.teacher_expert import TeacherSetting
+from ..fitting.experts.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
 from ..fitting.label_tree import SETTING as HIERARCHY_SETTING
 from ..fitting.label_tree import Hierarchy, remembered_hierarchy
 from ..reading.inputs import check_lengths, joined_texts, texts_and_pairs

@@ -17,8 +17,8 @@ from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..encoding.chunking import PASSAGES
 from ..encoding.embedders import make_embedder
 from ..encoding.text_embedder import TextEmbedder
-from ..fitting.ensemble.corpus import KeptCorpus
 from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts
+from ..fitting.experts.corpus import KeptCorpus
 from ..fitting.prediction import Prediction, raise_if_unreadable
 from ..reading.inputs import as_list, labels_of_folders
 from ..reading.text_warnings import sum_up_warnings
@@ -42,8 +42,8 @@ from .open_classifier import (
 if TYPE_CHECKING:
     from ..fitting.audit.report import Audit, Labels
     from ..fitting.drift.report import DriftReport
-    from ..fitting.ensemble.log_linear_pool import ClassProportions
     from ..fitting.ensemble.report import FitReport
+    from ..fitting.experts.log_linear_pool import ClassProportions
     from ..fitting.label_tree import Hierarchy
     from .active_learning import Suggestion
     from .calibration import Calibration

@@ -37,8 +37,8 @@ from .row_files import (
     to_json,
     write_rows,
 )
-from .sorted_files import MANIFEST, REPORTS, SortedFile, check_not_inside, page_of
-from .sorted_folder import Sorted, SortedFolder, sha256_of_present, sort_files
+from .sorting.sorted_files import MANIFEST, REPORTS, SortedFile, check_not_inside, page_of
+from .sorting.sorted_folder import Sorted, SortedFolder, sha256_of_present, sort_files
 
 if TYPE_CHECKING:
     from .exported_classifier import Classifier

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..arrays.row_table import take_passages
 from ..arrays.snapshot import Snapshot
-from ..fitting.ensemble.corpus import texts_in
 from ..fitting.ensemble.scoring import PreparedExperts, score_texts
-from ..fitting.ensemble.teacher_expert import ANSWERS, SETTING, TeacherAnswers, digest_of
 from ..fitting.ensemble.teacher_probe import agreement_above_chance
+from ..fitting.experts.corpus import texts_in
+from ..fitting.experts.teacher_expert import ANSWERS, SETTING, TeacherAnswers, digest_of
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 
 from ..classifier.knn_datastore import KNNDatastore
 from ..finetuning.evaluation import prediction_metrics
-from ..fitting.ensemble.fitting import fit_experts
+from ..fitting.ensemble.fit_experts import fit_experts
 from ..fitting.ensemble.problem import Problem
 from ..fitting.ensemble.scoring import PreparedExperts, score_texts
 from ..reading.holding_out import hold_out_of_each_class

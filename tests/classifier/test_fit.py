@@ -7,9 +7,9 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.fit import fit
 from docsplit_hf.encoding.embedders import ClassifierEmbedder
-from docsplit_hf.fitting.ensemble.fitting import weigh_experts
-from docsplit_hf.fitting.ensemble.registry import EXPERTS
+from docsplit_hf.fitting.ensemble.fit_experts import weigh_experts
 from docsplit_hf.fitting.ensemble.report import FitReport
+from docsplit_hf.fitting.experts.registry import EXPERTS
 
 from ..fitting.ensemble.stores import make_store, misleading_store, score
 from .conftest import labels_of

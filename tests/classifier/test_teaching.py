@@ -8,8 +8,8 @@ import pytest
 from transformers import pipeline
 
 from benchmarks.quality.teacher import choose
-from docsplit_hf.fitting.ensemble.teacher_expert import probe_logits
 from docsplit_hf.fitting.ensemble.teacher_probe import agreement_above_chance, fit_soft_probe
+from docsplit_hf.fitting.experts.teacher_expert import probe_logits
 
 WORDS = {"river": ["water", "valley", "bridge", "fish", "stream"], "engine": ["piston", "fuel", "gear", "oil", "valve"]}
 

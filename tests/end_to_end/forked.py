@@ -21,7 +21,7 @@ PRELOADED = [
     "docsplit_hf.training.command_line",
     "docsplit_hf.pretraining.contrastive_trainer",
     "docsplit_hf.training.distributed",
-    "docsplit_hf.fitting.ensemble.fitting",
+    "docsplit_hf.fitting.ensemble.fit_experts",
     "docsplit_hf.apps.server.app",
     "faiss",
     "peft",

@@ -21,7 +21,7 @@ import numpy as np
 from dataclasses import replace
 from docsplit_hf.arrays.changes import add_rows, empty_snapshot
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 
 rng = np.random.default_rng(0)

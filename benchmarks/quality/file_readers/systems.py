@@ -61,7 +61,7 @@ def mammoth(path: Path) -> str:
     """Read as HTML with mammoth."""
     import mammoth
 
-    from docsplit_hf.reading.files.html_text import text_of_html
+    from docsplit_hf.reading.files.readers.html_text import text_of_html
 
     with path.open("rb") as file:
         return text_of_html(mammoth.convert_to_html(file, convert_image=lambda _: []).value)

@@ -54,13 +54,13 @@ from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest
 from benchmarks.quality.few_labels.systems import C_GRID, probe, tfidf
 from docsplit_hf.fitting.ensemble import fitting
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.fitting.ensemble.log_linear_pool import pool
-from docsplit_hf.fitting.ensemble.neighbor_expert import places_of_documents
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
-from docsplit_hf.fitting.ensemble.registry import EXPERTS, features_of_corpus, prior_weights, score_all
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_texts
-from docsplit_hf.fitting.ensemble.vector_experts import readable_names
+from docsplit_hf.fitting.experts.log_linear_pool import pool
+from docsplit_hf.fitting.experts.neighbor_expert import places_of_documents
+from docsplit_hf.fitting.experts.registry import EXPERTS, features_of_corpus, prior_weights, score_all
+from docsplit_hf.fitting.experts.vector_experts import readable_names
 from docsplit_hf.reading.inputs import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ if TYPE_CHECKING:
     from transformers import Pipeline
 
     from docsplit_hf.arrays.snapshot import Snapshot
-    from docsplit_hf.fitting.ensemble.expert import TrainingData
     from docsplit_hf.fitting.ensemble.fit import Ensemble, Fit
     from docsplit_hf.fitting.ensemble.held_out_scores import HeldOutScores
     from docsplit_hf.fitting.ensemble.weighing import Weighing
+    from docsplit_hf.fitting.experts.expert import TrainingData
 
 POOL_SIZE = 800
 TEST_SIZE = 300

@@ -27,7 +27,9 @@ from scipy.special import log_softmax
 
 from benchmarks.quality.learned_prior.parts import MARGIN, highest_difference
 from benchmarks.quality.learned_prior.train import FOLDS, LABELS, RESULTS, TEST_TEXTS, Arm, family, metrics, read_cells
-from docsplit_hf.fitting.ensemble.log_linear_pool import (
+from docsplit_hf.fitting.ensemble.prior_sharpness import learned_sharpness, prior_sharpness
+from docsplit_hf.fitting.ensemble.report import versions_mislead
+from docsplit_hf.fitting.experts.log_linear_pool import (
     EXAMPLES_TO_JUDGE,
     LEAST_GAIN_OVER_CHANCE,
     LEAST_SHARPNESS,
@@ -36,11 +38,9 @@ from docsplit_hf.fitting.ensemble.log_linear_pool import (
     pool,
     weights_of_best_regression,
 )
-from docsplit_hf.fitting.ensemble.prior_sharpness import learned_sharpness, prior_sharpness
-from docsplit_hf.fitting.ensemble.registry import EXPERTS
-from docsplit_hf.fitting.ensemble.report import versions_mislead
-from docsplit_hf.fitting.ensemble.style_expert import LEARNED_PRIOR, prior_weight
-from docsplit_hf.fitting.ensemble.vector_experts import MIN_LOG_LIKELIHOOD_GAIN
+from docsplit_hf.fitting.experts.registry import EXPERTS
+from docsplit_hf.fitting.experts.style_expert import LEARNED_PRIOR, prior_weight
+from docsplit_hf.fitting.experts.vector_experts import MIN_LOG_LIKELIHOOD_GAIN
 from docsplit_hf.training.markdown import table
 
 CONSTANT = 0.13  # times 1 - 1 / examples of each label: the weight before it was learned

@@ -24,7 +24,6 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.metrics import f1_score
 
-from docsplit_hf.fitting.ensemble.log_linear_pool import fit_weights, pool, spread_of_scores
 from docsplit_hf.fitting.ensemble.prior_sharpness import (
     COEFFICIENTS,
     Evidence,
@@ -33,6 +32,7 @@ from docsplit_hf.fitting.ensemble.prior_sharpness import (
     prior_sharpness,
     robust_spreads,
 )
+from docsplit_hf.fitting.experts.log_linear_pool import fit_weights, pool, spread_of_scores
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "few_labels"

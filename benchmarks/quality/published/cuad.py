@@ -44,7 +44,7 @@ from benchmarks.quality.published.fixed_examples import (
     interval_of_mean,
     table_parser,
 )
-from docsplit_hf.fitting.ensemble.registry import EXPERTS
+from docsplit_hf.fitting.experts.registry import EXPERTS
 from docsplit_hf.training.markdown import table
 
 RECORDS = RESULTS / "contracts" / "cuad.jsonl"

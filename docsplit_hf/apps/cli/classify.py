@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
 from ...classifier.row_files import write_rows
-from ...classifier.sorted_files import ANSWERS, SortedFile, count_by_folder
-from ...classifier.sorted_folder import Sorted
+from ...classifier.sorting.sorted_files import ANSWERS, SortedFile, count_by_folder
+from ...classifier.sorting.sorted_folder import Sorted
 from ...fitting.rejection import RejectionLimits
 from ...reading.characters import replace_lone_surrogates
 from ...reading.files.failure_lists import FAILED

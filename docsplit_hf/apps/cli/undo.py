@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...classifier.sorted_files import MANIFEST
-from ...classifier.undo_sorting import undo_sorting
+from ...classifier.sorting.sorted_files import MANIFEST
+from ...classifier.sorting.undo_sorting import undo_sorting
 from ...training.command_line import parse_arguments, script
 from .commands import with_options
 from .plain_parser import PlainParser, option

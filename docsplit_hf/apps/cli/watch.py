@@ -18,9 +18,9 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
-from ...classifier.sorted_files import check_not_inside
-from ...classifier.sorted_folder import SortedFolder
-from ...classifier.watching import Watcher
+from ...classifier.sorting.sorted_files import check_not_inside
+from ...classifier.sorting.sorted_folder import SortedFolder
+from ...classifier.sorting.watching import Watcher
 from ...fitting.rejection import RejectionLimits
 from ...training.command_line import parse_arguments, script, show_log
 from .classify import open_classifier, show_plan

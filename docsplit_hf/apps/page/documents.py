@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...classifier.sorted_files import reason_of
+from ...classifier.sorting.sorted_files import reason_of
 from ...reading.files.failures import FailedFile
 from ...reading.files.finding import is_hidden
-from ...reading.files.ocr import installed_engine
 from ...reading.files.options import MEGABYTE, FileOptions
 from ...reading.files.places import FileText
 from ...reading.files.reader import read_files
+from ...reading.files.readers.ocr import installed_engine
 from .changes import add_texts
 from .sessions import PageLimits, PlannedText, Row, Session, counted
 from .uploads import LabeledTexts, shortened

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...classifier.sorted_files import SHOWN_WORDS, reason_of
+from ...classifier.sorting.sorted_files import SHOWN_WORDS, reason_of
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ...reading.origins import describe_place
 from .document_links import link_to
@@ -48,7 +48,7 @@ def highlight_passage(text: str | None, words: Iterable[str], passage: Mapping[s
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
     """The pattern of the words: whole words, except in scripts without spaces."""
-    from ...fitting.ensemble.tfidf import words_of
+    from ...fitting.experts.tfidf import words_of
 
     longest = sorted(words, key=len, reverse=True)
     # True if the tokenizer treats the word as part of a longer one, that is, if its script separates words by spaces.

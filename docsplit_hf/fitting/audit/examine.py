@@ -10,9 +10,9 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from ...reading.characters import on_one_line
-from ..ensemble.corpus import id_numbers, texts_in, unit
 from ..ensemble.held_out_scores import are_texts
 from ..ensemble.scoring import prepare_experts
+from ..experts.corpus import id_numbers, texts_in, unit
 from .findings import (
     DuplicateGroup,
     confused_labels,

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from ...arrays.duplicates import number_texts
 from ...reading.inputs import joined_texts
 from ...reading.words import MAX_SHINGLES, Shingles, number_words, shingles_of
-from ..ensemble.corpus import nearest_rows
+from ..experts.corpus import nearest_rows
 from ..logistic_functions import softmax
 from .report import ConfusedLabels
 

@@ -16,9 +16,9 @@ from ...arrays.row_table import rows_at
 from ...arrays.snapshot import Snapshot
 from ...reading.inputs import as_list, joined_texts, texts_and_pairs
 from ..ensemble.content import have_no_content
-from ..ensemble.corpus import id_numbers, texts_in, unit
 from ..ensemble.scoring import PreparedExperts, score_texts
-from ..ensemble.tfidf import words_of
+from ..experts.corpus import id_numbers, texts_in, unit
+from ..experts.tfidf import words_of
 from ..label_tree import NO_LEVEL
 from ..rejection import check_error, closeness, familiarity
 from .report import MEASURES, Change, DriftReport, mean_change

@@ -10,9 +10,9 @@ import numpy as np
 from ...reading.files.places import Place
 from ...reading.origins import Origin
 from ...reading.words import words_of
+from ..experts.registry import EXPERTS
 from ..prediction import Explanation, WordWeight
 from .fit import Ensemble
-from .registry import EXPERTS
 from .scoring import Scores
 
 MAX_EXPLAINED_WORDS = 5

@@ -10,13 +10,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from ...arrays.snapshot import FittedState, Snapshot
-from ..label_tree import SETTING as HIERARCHY_SETTING
-from ..label_tree import LabelTree, extend_tree, is_hierarchy_setting, label_tree
-from .corpus import DocumentVectors
-from .guarantees import Guarantees, HeldOutAnswers
-from .registry import EXPERTS, Learned
-from .report import LATER_FIELDS, FitReport
-from .schema import (
+from ..experts.corpus import DocumentVectors
+from ..experts.registry import EXPERTS, Learned
+from ..experts.schema import (
     ABOVE_ZERO,
     ROUNDING,
     UP_TO_ONE,
@@ -28,11 +24,15 @@ from .schema import (
     restored,
     saved_fields,
 )
-from .style import STYLE_NUMBERS, style_of_texts
-from .teacher_expert import ANSWERS as TEACHER_ANSWERS
-from .teacher_expert import SETTING as TEACHER_SETTING
-from .teacher_expert import EarlierTeacherSetting, TeacherSetting
-from .tfidf import Tfidf, WordRows
+from ..experts.style import STYLE_NUMBERS, style_of_texts
+from ..experts.teacher_expert import ANSWERS as TEACHER_ANSWERS
+from ..experts.teacher_expert import SETTING as TEACHER_SETTING
+from ..experts.teacher_expert import EarlierTeacherSetting, TeacherSetting
+from ..experts.tfidf import Tfidf, WordRows
+from ..label_tree import SETTING as HIERARCHY_SETTING
+from ..label_tree import LabelTree, extend_tree, is_hierarchy_setting, label_tree
+from .guarantees import Guarantees, HeldOutAnswers
+from .report import LATER_FIELDS, FitReport
 
 SUGGESTED_SETTING = "suggested"  # setting of the fitted state with the ids of suggested documents
 

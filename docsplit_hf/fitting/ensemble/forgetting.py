@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...reading.words import words_of
-from .corpus import id_numbers, texts_in
+from ..experts.corpus import id_numbers, texts_in
 
 if TYPE_CHECKING:
     from ...arrays.snapshot import Snapshot

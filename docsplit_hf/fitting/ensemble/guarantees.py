@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple, TypedDict
 
 import numpy as np
 
+from ..experts.schema import UP_TO_ONE, Array, Count, Fraction
 from ..label_sets import LabelSetLimits, label_set_limits, nonconformity_of_right_labels
 from ..label_tree import (
     FLAT,
@@ -29,7 +30,6 @@ from ..rejection import (
     novelty,
     texts_needed,
 )
-from .schema import UP_TO_ONE, Array, Count, Fraction
 
 CANDIDATE_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # the smallest achievable one is reported
 NOTHING_HELD_OUT = (

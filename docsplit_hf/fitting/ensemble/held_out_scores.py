@@ -8,10 +8,9 @@ import numpy as np
 
 from ...arrays.row_table import DESCRIPTION_ID_PREFIX, take_passages
 from ...reading.versions import group_versions
-from ..rejection import closeness
-from .corpus import Corpus
-from .expert import Features, TrainingData
-from .neighbor_expert import (
+from ..experts.corpus import Corpus
+from ..experts.expert import Features, TrainingData
+from ..experts.neighbor_expert import (
     VOTERS,
     closeness_to_documents,
     nearest_texts,
@@ -19,9 +18,10 @@ from .neighbor_expert import (
     vote,
     without_versions,
 )
-from .registry import fit_all, score_all, start_in_folds
+from ..experts.registry import fit_all, score_all, start_in_folds
+from ..experts.vector_experts import MANY_LABELS
+from ..rejection import closeness
 from .scoring import PreparedExperts, score_texts
-from .vector_experts import MANY_LABELS
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...arrays.row_table import rows_at, take_passages
-from .corpus import texts_in
+from ..experts.corpus import texts_in
+from ..experts.log_linear_pool import EXAMPLES_TO_JUDGE
+from ..experts.neighbor_expert import places_of_documents
 from .fit import Ensemble, Fit
 from .held_out_scores import are_texts
-from .log_linear_pool import EXAMPLES_TO_JUDGE
-from .neighbor_expert import places_of_documents
 from .problem import Problem
 from .report import FitReport
 from .scoring import PreparedExperts, score_texts

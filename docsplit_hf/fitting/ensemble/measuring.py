@@ -7,17 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...arrays.snapshot import Snapshot
+from ..experts.corpus import id_numbers
+from ..experts.expert import TrainingData
+from ..experts.log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
+from ..experts.registry import EXPERTS
+from ..experts.word_experts import Vocabulary, probabilities_of_log_odds
 from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
-from .corpus import id_numbers
-from .expert import TrainingData
 from .fit import Fit
 from .guarantees import Guarantees, HeldOutAnswers, LabelOutcome, SurestError
 from .held_out_scores import HeldOutScores
-from .log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
 from .preparing import Prepared
 from .problem import Problem
-from .registry import EXPERTS
 from .report import (
     ENSEMBLE,
     HELD_OUT_TEXTS,
@@ -34,7 +35,6 @@ from .report import (
     measure_predictions,
 )
 from .weighing import Weighing, held_out_answers
-from .word_experts import Vocabulary, probabilities_of_log_odds
 
 LEAST_GAIN = 0.1  # in the fraction of answered texts, for the most confident error to be reported
 FOLDS_OF_EXAMPLES = "folds of the examples"

@@ -8,15 +8,21 @@ from typing import NamedTuple
 import numpy as np
 
 from ...reading.versions import groups_of_pairs
-from .corpus import Corpus
-from .expert import Guess, TrainingData, log_likelihoods_by
+from ..experts.corpus import Corpus
+from ..experts.expert import Guess, TrainingData, log_likelihoods_by
+from ..experts.registry import EXPERTS, MIN_RELIABILITY
+from ..experts.teacher_expert import probe_logits
+from ..experts.vector_experts import (
+    DEFAULT_EXAMPLE_WEIGHT,
+    Topics,
+    choose_example_weight,
+    name_scores,
+    names_as_vectors,
+)
 from .held_out_scores import Voters, are_texts, folds_of, one_hot, voters_in_corpus
 from .problem import Problem
-from .registry import EXPERTS, MIN_RELIABILITY
 from .report import SIGNIFICANT_DEVIATIONS, versions_mislead
-from .teacher_expert import probe_logits
 from .teacher_probe import evidence_of_agreement, fit_teacher
-from .vector_experts import DEFAULT_EXAMPLE_WEIGHT, Topics, choose_example_weight, name_scores, names_as_vectors
 
 logger = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arrays.snapshot import Snapshot
+from ..experts.corpus import Corpus, KeptCorpus
+from ..experts.log_linear_pool import ClassProportions, given_proportions
+from ..experts.registry import EXPERTS
+from ..experts.teacher_expert import TeacherAnswers
 from ..label_tree import Hierarchy, label_paths
-from .corpus import Corpus, KeptCorpus
-from .log_linear_pool import ClassProportions, given_proportions
-from .registry import EXPERTS
-from .teacher_expert import TeacherAnswers
 
 
 class HeldOut(NamedTuple):

@@ -8,10 +8,10 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
+from ..experts.schema import Count, ErrorRate, Fraction, NotNegative, Range, has_length, is_possible, types_of
 from ..label_tree import Level
 from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
 from .guarantees import LabelOutcome, SurestError, describe_surest_error
-from .schema import Count, ErrorRate, Fraction, NotNegative, Range, has_length, is_possible, types_of
 
 HELD_OUT_TEXTS = "held-out texts"
 MAX_PRINTED_PROPORTIONS = 5

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..rejection import familiarity
-from .corpus import texts_in
-from .expert import Features
-from .fit import Ensemble, Fit, check_state
-from .log_linear_pool import pool
-from .neighbor_expert import (
+from ..experts.corpus import texts_in
+from ..experts.expert import Features
+from ..experts.log_linear_pool import pool
+from ..experts.neighbor_expert import (
     NearestTexts,
     closeness_to_documents,
     closeness_to_examples,
@@ -20,14 +18,16 @@ from .neighbor_expert import (
     places_of_documents,
     vote,
 )
-from .registry import score_all
+from ..experts.registry import score_all
+from ..rejection import familiarity
+from .fit import Ensemble, Fit, check_state
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from ...arrays.passages import Passages
     from ...arrays.snapshot import Snapshot
-    from .tfidf import WordRows
+    from ..experts.tfidf import WordRows
 
 
 class PreparedExperts(NamedTuple):

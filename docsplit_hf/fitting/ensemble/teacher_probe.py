@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...arrays.snapshot import Snapshot
+from ..experts.corpus import Corpus, texts_in
+from ..experts.teacher_expert import TeacherAnswers, digest_of
 from ..logistic_functions import log_softmax
-from .corpus import Corpus, texts_in
-from .teacher_expert import TeacherAnswers, digest_of
 
 INVERSE_REGULARIZATION = 5.0
 SMOOTHING = 0.05  # of the answers toward equal probabilities, as a model may be too sure

@@ -8,14 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arrays.row_table import take_passages
-from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
-from .corpus import Corpus
-from .expert import TrainingData
-from .fit import Ensemble
-from .guarantees import HeldOutAnswers
-from .held_out_scores import HeldOutScores
-from .label_proportions import Proportions, estimate_proportions
-from .log_linear_pool import (
+from ..experts.corpus import Corpus
+from ..experts.expert import TrainingData
+from ..experts.log_linear_pool import (
     DEFAULT_SHARPNESS,
     EXAMPLES_TO_JUDGE,
     LEAST_GAIN_OVER_CHANCE,
@@ -28,9 +23,14 @@ from .log_linear_pool import (
     spread_of_scores,
     weights_of_best_regression,
 )
+from ..experts.registry import EXPERTS, features_of_corpus, prior_weights, score_all
+from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
+from .fit import Ensemble
+from .guarantees import HeldOutAnswers
+from .held_out_scores import HeldOutScores
+from .label_proportions import Proportions, estimate_proportions
 from .prior_sharpness import Evidence, learned_sharpness, prior_sharpness, robust_spreads
 from .problem import Problem
-from .registry import EXPERTS, features_of_corpus, prior_weights, score_all
 from .scoring import PreparedExperts, score_features
 
 

@@ -20,18 +20,18 @@ from .failures import (
     Refusal,
 )
 from .finding import HIDDEN, is_hidden
-from .html_text import text_of_html
-from .mails import PGP_MESSAGE, read_eml
-from .office_files import read_docx, read_epub, read_open_document, read_pptx, read_word_xml
-from .old_office_files import read_doc, read_ppt
 from .options import FileOptions
-from .outlook_mails import open_ole, read_msg
 from .parts import Budget, Content, Inner, Part, join_parts
-from .pdf_pages import read_pdf
 from .places import PART, FileText, LeftOut
-from .plain_text import MARKS, decode_html, decode_text
-from .sheets import read_sheets
-from .zip_files import ZipMembers
+from .readers.html_text import text_of_html
+from .readers.mails import PGP_MESSAGE, read_eml
+from .readers.office_files import read_docx, read_epub, read_open_document, read_pptx, read_word_xml
+from .readers.old_office_files import read_doc, read_ppt
+from .readers.outlook_mails import open_ole, read_msg
+from .readers.pdf_pages import read_pdf
+from .readers.plain_text import MARKS, decode_html, decode_text
+from .readers.sheets import read_sheets
+from .readers.zip_files import ZipMembers
 
 BYTES_OF_HEADER = 1024  # in which PDF files begin, as PDF readers have it
 BYTES_OF_TEXT = 65_536  # in which text has no zero byte

@@ -16,9 +16,9 @@ from ...cores import core_count
 from ..characters import on_one_line
 from .cache import Cache
 from .failures import NOT_ACCESSIBLE, FailedFile, Refusal, UnreadableFile, failed_file
-from .ocr import SECONDS_OF_PAGE
 from .options import DEFAULT_LANGUAGE, FileOptions
 from .places import FileText
+from .readers.ocr import SECONDS_OF_PAGE
 from .worker import check_size
 from .workers import Worker
 

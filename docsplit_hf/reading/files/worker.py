@@ -28,9 +28,9 @@ from .failures import (
     failed_file,
 )
 from .formats import read_text
-from .ocr import memory_of_engine
 from .options import FileOptions
 from .places import FileText, encode_result
+from .readers.ocr import memory_of_engine
 
 
 def read_in_this_process(path: str, options: FileOptions) -> tuple[str, FileText | FailedFile]:

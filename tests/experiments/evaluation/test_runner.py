@@ -6,7 +6,7 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.evaluation.probes import FITTED
 from docsplit_hf.evaluation.systems import TfidfSystem
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from experiments.evaluation.experiment import EvaluationSettings, PlannedMeasurement

@@ -11,10 +11,10 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, out_of_fold
 from docsplit_hf.fitting.audit.report import Audit, Duplicates, LabelIssue, Outlier
-from docsplit_hf.fitting.ensemble.corpus import id_numbers
 from docsplit_hf.fitting.ensemble.fit import Fit
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
+from docsplit_hf.fitting.experts.corpus import id_numbers
 
 from ..ensemble.stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts
 

@@ -3,11 +3,11 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.expert import Features, TrainingData
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
-from docsplit_hf.fitting.ensemble.vector_experts import DEFAULT_EXAMPLE_WEIGHT
+from docsplit_hf.fitting.experts.expert import Features, TrainingData
+from docsplit_hf.fitting.experts.vector_experts import DEFAULT_EXAMPLE_WEIGHT
 
 NAMES = ["fruit", "mineral", "predator"]
 OWN = [["apple", "pear", "juice", "ripe"], ["iron", "stone", "mine", "ore"], ["fox", "wolf", "den", "tail"]]

@@ -4,12 +4,12 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.snapshot import FittedState
 from docsplit_hf.fitting.ensemble.fit import Fit
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
-from docsplit_hf.fitting.ensemble.log_linear_pool import pool
-from docsplit_hf.fitting.ensemble.neighbor_expert import Neighbors
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import logits_of, prepare_experts
-from docsplit_hf.fitting.ensemble.vector_experts import DEFAULT_EXAMPLE_WEIGHT
+from docsplit_hf.fitting.experts.log_linear_pool import pool
+from docsplit_hf.fitting.experts.neighbor_expert import Neighbors
+from docsplit_hf.fitting.experts.vector_experts import DEFAULT_EXAMPLE_WEIGHT
 
 from .stores import NAMES, features_of, fitted_store, make_queries, make_store, score
 

@@ -5,7 +5,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.snapshot import FittedState
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.guarantees import Guarantees, HeldOutAnswers
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble import held_out_scores
-from docsplit_hf.fitting.ensemble.corpus import make_corpus
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.held_out_scores import (
     FEW_EXAMPLES,
     FOLDS,
@@ -18,6 +17,7 @@ from docsplit_hf.fitting.ensemble.held_out_scores import (
     folds_of,
 )
 from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.experts.corpus import make_corpus
 
 from .stores import make_store
 

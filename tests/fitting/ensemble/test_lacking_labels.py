@@ -6,9 +6,9 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.fit import fit
 from docsplit_hf.fitting.ensemble.lacking_labels import LEAST_DOCUMENTS
-from docsplit_hf.fitting.ensemble.log_linear_pool import EXAMPLES_TO_JUDGE
-from docsplit_hf.fitting.ensemble.registry import EXPERTS
 from docsplit_hf.fitting.ensemble.report import FitReport
+from docsplit_hf.fitting.experts.log_linear_pool import EXAMPLES_TO_JUDGE
+from docsplit_hf.fitting.experts.registry import EXPERTS
 
 from .stores import NAMES, make_keys, make_texts, score
 

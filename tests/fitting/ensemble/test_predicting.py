@@ -6,9 +6,9 @@ import pytest
 from docsplit_hf.arrays.passages import Predictions
 from docsplit_hf.fitting.ensemble.explaining import MAX_EXPLAINED_WORDS, explain
 from docsplit_hf.fitting.ensemble.fit import Fit
-from docsplit_hf.fitting.ensemble.neighbor_expert import VOTERS
 from docsplit_hf.fitting.ensemble.predicting import predict_with_experts
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
+from docsplit_hf.fitting.experts.neighbor_expert import VOTERS
 from docsplit_hf.fitting.prediction import TextInputs
 
 from .stores import COMMON, NAMES, OWN, fitted_store, make_queries, score

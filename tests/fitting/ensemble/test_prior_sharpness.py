@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.fitting.ensemble.log_linear_pool import LARGEST_SHARPNESS, LEAST_SHARPNESS
 from docsplit_hf.fitting.ensemble.prior_sharpness import (
     TEXTS_OF_TYPICAL_SPREAD,
     Evidence,
@@ -13,7 +12,8 @@ from docsplit_hf.fitting.ensemble.prior_sharpness import (
     prior_sharpness,
     robust_spreads,
 )
-from docsplit_hf.fitting.ensemble.registry import EXPERTS
+from docsplit_hf.fitting.experts.log_linear_pool import LARGEST_SHARPNESS, LEAST_SHARPNESS
+from docsplit_hf.fitting.experts.registry import EXPERTS
 
 LABELS = 3
 EXPERT_COUNT = 2

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import f1_score, log_loss
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
 from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, at_chance, largest_class
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.corpus import make_corpus
-from docsplit_hf.fitting.ensemble.fitting import fit_experts
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.held_out_scores import folds_of, voters_in_corpus
 from docsplit_hf.fitting.ensemble.preparing import VersionCounts, count_versions, fraction_of_versions, version_groups
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
-from docsplit_hf.fitting.ensemble.registry import prior_weights
 from docsplit_hf.fitting.ensemble.report import FitReport
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts
+from docsplit_hf.fitting.experts.corpus import make_corpus
+from docsplit_hf.fitting.experts.registry import prior_weights
 from docsplit_hf.reading.versions import VersionPairs
 
 from .stores import ABOUT_CONTENT, training_data

@@ -6,7 +6,7 @@ from itertools import count
 from typing import NamedTuple
 
 from docsplit_hf.reading.files.failures import ENCRYPTED, UNKNOWN_FORMAT
-from docsplit_hf.reading.files.mails import ELSEWHERE, OTHER_VERSION
+from docsplit_hf.reading.files.readers.mails import ELSEWHERE, OTHER_VERSION
 
 from .sample_files import make_docx, make_pdf, paragraph
 

@@ -16,10 +16,10 @@ from docsplit_hf.reading.files.failures import (
     Refusal,
 )
 from docsplit_hf.reading.files.formats import read_text
-from docsplit_hf.reading.files.mails import OTHER_VERSION
 from docsplit_hf.reading.files.options import FileOptions
-from docsplit_hf.reading.files.outlook_mails import NO_CONTENT, PACKED_RICH_TEXT
 from docsplit_hf.reading.files.places import EMBEDDED, KINDS, Place
+from docsplit_hf.reading.files.readers.mails import OTHER_VERSION
+from docsplit_hf.reading.files.readers.outlook_mails import NO_CONTENT, PACKED_RICH_TEXT
 
 from .sample_files import (
     RELATIONS,

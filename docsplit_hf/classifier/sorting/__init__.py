@@ -1,0 +1,1 @@
+"""A folder that files are sorted into by label."""

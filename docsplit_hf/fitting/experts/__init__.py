@@ -1,0 +1,1 @@
+"""The experts (members of the ensemble), and what they learn from."""

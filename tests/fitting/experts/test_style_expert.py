@@ -1,0 +1,100 @@
+import numpy as np
+
+from docsplit_hf import KNNDatastore
+from docsplit_hf.fitting.ensemble.explaining import explain
+from docsplit_hf.fitting.ensemble.fit import Fit, check_state
+from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
+from docsplit_hf.fitting.ensemble.problem import Problem
+from docsplit_hf.fitting.ensemble.report import FitReport
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
+from docsplit_hf.fitting.experts.registry import EXPERTS
+from docsplit_hf.fitting.experts.style import style_of_texts
+from docsplit_hf.fitting.experts.style_expert import LARGEST_PRIOR, LEAST_PRIOR, prior_weight
+
+from ..ensemble.stores import DIMENSION, fitted_store, score
+
+WRITTEN = {
+    "brief": lambda words: f"{words[0].upper()}! {words[1].upper()}! {words[2].upper()}!!",
+    "long": lambda words: f"In the {words[0]}, and by the {words[1]}, they saw, after all, {words[2]}.",
+}
+WORDS = "apple iron fox stone pear wolf den mine juice ore".split()
+
+
+def texts_of(style, count, seed):
+    rng = np.random.default_rng(seed)
+    return [WRITTEN[style](rng.choice(WORDS, 3)) for _ in range(count)]
+
+
+def store_of_styles(examples=6):
+    """Texts on equal things, with embeddings by chance: only how they are written tells the labels apart."""
+    texts = [*texts_of("brief", examples, 1), *texts_of("long", examples, 2)]
+    keys = np.random.default_rng(0).standard_normal((len(texts), DIMENSION)).astype(np.float32)
+    return KNNDatastore(keys, np.repeat([0, 1], examples), list(WRITTEN), texts)
+
+
+def test_texts_that_differ_in_how_they_are_written_are_told_apart_and_explained():
+    store = store_of_styles()
+    store.fitted = fit_experts(Problem(store.snapshot, ["neighbors", "style"]), show_progress=False).to_state()
+    check_state(store.fitted, store.snapshot)
+    asked = [*texts_of("brief", 5, 3), *texts_of("long", 5, 4)]
+    keys = np.random.default_rng(5).standard_normal((10, DIMENSION)).astype(np.float32)
+    experts = prepare_experts(store.snapshot)
+    answers = score_texts(experts, keys, asked, None)
+    assert (answers.weighted_logits[1].argmax(1) == np.repeat([0, 1], 5)).all()
+    described = explain(answers, experts.ensemble, 0, 0)["style"]
+    assert described
+    assert any("exclamation marks" in part or "capital" in part for part in described)
+    assert "style" not in explain(answers, experts.ensemble, 0, 1)
+
+
+def test_the_report_describes_how_each_label_is_written():
+    report = fit_experts(Problem(store_of_styles().snapshot, ["neighbors", "style"]), show_progress=False).report
+    assert report.styles.keys() == set(WRITTEN) and all(report.styles.values())
+    assert "\nHow 'brief' is written: " in str(report) and "exclamation marks" in "; ".join(report.styles["long"])
+    restored = FitReport.of(report.__dict__)
+    assert restored.styles == report.styles
+    without = fit_experts(Problem(store_of_styles().snapshot, ["neighbors", "words"]), show_progress=False).report
+    assert without.styles == {} and "is written" not in str(without)
+
+
+def test_one_number_of_each_subject_is_described():
+    store = store_of_styles()
+    fitted = fit_experts(Problem(store.snapshot, ["style"]), show_progress=False)
+    learned = fitted.ensemble.learned.by_expert["style"]
+    [style] = style_of_texts(["LOOK AT THIS WOLF"])
+    described = EXPERTS["style"].described(learned, style, 0, 1)
+    assert sum("capital" in part for part in described) == 1
+
+
+def test_answers_of_experts_that_do_not_read_it_need_no_style():
+    store = fitted_store(experts=["classifier", "words"])
+    assert score(store).style is None
+    assert not [name for name in store.fitted.arrays if name.startswith("style")]
+
+
+def test_a_saved_expert_answers_alike():
+    store = store_of_styles()
+    fitted = fit_experts(Problem(store.snapshot, ["style"]), show_progress=False)
+    before = fitted.ensemble.learned.by_expert["style"]
+    after = Fit.from_state(fitted.to_state()).ensemble.learned.by_expert["style"]
+    assert before.keys() == after.keys()
+    for name, array in before.items():
+        np.testing.assert_array_equal(array, after[name])
+
+
+def test_it_counts_more_where_names_mean_nothing_and_texts_are_versions_of_others():
+    features = {"one": 1.0, "name_reliability": 1.0, "misleading_versions": 0.0}
+    of_topics = prior_weight(features, 5)
+    of_style = prior_weight(features | {"name_reliability": 0.0}, 5)
+    of_versions = prior_weight(features | {"name_reliability": 0.0, "misleading_versions": 1.0}, 5)
+    assert of_topics < of_style < of_versions
+    assert prior_weight(features, 1) == LEAST_PRIOR
+    assert prior_weight(features, 5, {"one": 99.0}) == 0.8 * LARGEST_PRIOR
+
+
+def test_it_has_hardly_any_weight_while_each_label_has_one_example():
+    few = fit_experts(Problem(store_of_styles(1).snapshot), show_progress=False).report.shares
+    many = fit_experts(Problem(store_of_styles(6).snapshot), show_progress=False).report.shares
+    assert few["style"] < 1e-5 and many["style"] > 0.05
+    alone = fit_experts(Problem(store_of_styles(1).snapshot, ["style"]), show_progress=False)
+    assert alone.report.shares == {"style": 1.0}

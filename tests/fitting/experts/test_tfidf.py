@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from docsplit_hf.fitting.experts.tfidf import Tfidf, WordRows, fit_words, times_transposed
+from docsplit_hf.reading.words import MAX_CHARACTERS, number_words, words_of
+
+from ..ensemble.stores import make_texts
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The Fox's 2 dens, and 31 more.", ["the", "fox", "dens", "and", "31", "more"]),
+        ("Straße ÉTÉ", ["straße", "été"]),
+        ("北京大学", ["北京", "京大", "大学"]),
+        ("北", ["北"]),
+        ("I like 北京 x GPT4", ["like", "北京", "gpt4"]),
+        ("สวัสดี", ["สว", "วั", "ัส", "สด", "ดี"]),
+        ("ひらカナ", ["ひら", "らカ", "カナ"]),
+        ("한국어 단어", ["한국어", "단어"]),
+        ("... ! 1 a", []),
+        ("", []),
+    ],
+)
+def test_words_of_scripts_with_and_without_spaces(text, words):
+    assert words_of(text) == words
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_splitting_into_words_accepts_any_text(text):
+    """Of a spaced script they are scikit-learn's own."""
+    words = words_of(text)
+    assert all(words) and words == words_of(text.lower()) or text.lower() != text.lower().lower()
+    spaced = "".join(letter for letter in text if letter < "\u0e00")
+    assert words_of(spaced) == TfidfVectorizer().build_analyzer()(spaced)
+
+
+def test_the_end_of_a_very_long_text_is_not_read():
+    assert len(words_of("word " * MAX_CHARACTERS)) == MAX_CHARACTERS // 5
+
+
+@pytest.mark.parametrize("count", [30, 400])
+def test_tfidf_equals_scikit_learn_and_is_restored(count):
+    """With 200 texts and more, words of one text alone, and of most of them, are left out."""
+    texts = [*make_texts(np.arange(count) % 3), "lonely \ud800 half"]
+    terms, idf, words = fit_words(number_words(texts))
+    rare = {"min_df": 2, "max_df": 0.5} if count >= 200 else {}
+    stock = TfidfVectorizer(analyzer=words_of, sublinear_tf=True, dtype=np.float32, **rare).fit(texts)
+    assert stock.get_feature_names_out().tolist() == terms and ("lonely" in terms) == (count < 200)
+    for other in (stock, Tfidf(terms, idf)):
+        found = other.transform(texts)
+        assert found.data.dtype == words.dtype == np.float32
+        assert np.array_equal(found.indptr, words.indptr) and np.array_equal(found.indices, words.indices)
+        assert np.array_equal(found.data, words.data)
+
+
+def test_texts_without_words_have_no_terms():
+    for texts in (["", "..."], [""] * 300, ["same words"] * 300):  # words of all texts tell nothing
+        terms, idf, words = fit_words(number_words(texts))
+        assert words is None and not len(terms) and not len(idf)
+
+
+@pytest.mark.parametrize("texts", [0, 1, 30])
+def test_products_with_words_are_those_of_scipy_bit_for_bit(texts):
+    words = sp.random(texts, 400, density=0.05, format="csr", dtype=np.float32, random_state=0)
+    matrix = np.random.default_rng(0).normal(size=(7, 401)).astype(np.float32)[:, :-1]
+    np.testing.assert_array_equal(times_transposed(words, matrix), words @ matrix.T)
+    rows = WordRows(words.data, words.indices, words.indptr, words.shape)
+    found = times_transposed(rows, matrix)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, words @ matrix.T, atol=1e-6)
+    for number in range(texts):
+        row = rows.row(number)
+        np.testing.assert_array_equal(row.indices, words[[number]].indices)
+        np.testing.assert_allclose(times_transposed(row, matrix), found[[number]], atol=1e-6)

@@ -204,8 +204,10 @@ def test_by_keyboard_alone_and_axe_finds_nothing_serious_in_any_step(open_page):
     page.locator("#use-button[aria-selected=true]").wait_for()
     page.get_by_role("tab").nth(2).focus()
     page.keyboard.press("ArrowLeft")
+    page.get_by_text("73 texts: click one.").filter(visible=True).wait_for()
     page.get_by_placeholder("Find a word or a label, then Enter").fill("galaxy")
     page.keyboard.press("Enter")
+    page.get_by_text(re.compile(r"^\d texts: click one")).filter(visible=True).wait_for()
     page.locator("#listed").get_by_text("astronomy", exact=True).last.click()
     page.get_by_label("A text with").filter(visible=True).wait_for()
 

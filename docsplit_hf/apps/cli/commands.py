@@ -66,6 +66,8 @@ REMOVED_OPTIONS = {
     "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",
     "datastore": "KNNDatastore.from_pretrained(folder, memory_map=True) opens a folder that is larger than the memory",
     "demo --max_disk_megabytes": "--max_sessions limits how much is stored",
+    "evaluate --max_train_examples": "give a smaller file",
+    "evaluate --max_test_examples": "give a smaller file",
     "pretrain --merge_peft": "an adapter is merged at the end",
     "serve --max_label_characters": "the name of a label has at most 200 characters",
     "serve --wait_ms": "the server waits for no further requests",

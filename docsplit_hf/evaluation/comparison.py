@@ -54,14 +54,12 @@ class ComparisonSettings:
     )
     repeats: int = HfArg(default=10, help="Draws of the few examples.")
     max_length: int = HfArg(default=512, help="Longest text in tokens that encoders read.")
-    max_train_examples: int | None = HfArg(default=None, help="Use a random sample of this many training examples.")
-    max_test_examples: int | None = HfArg(default=None, help="Use a random sample of this many test examples.")
     seed: int = HfArg(default=0, help="First seed of the draws.")
 
     def __post_init__(self) -> None:
-        for name in ("repeats", "max_length", "max_train_examples", "max_test_examples"):
+        for name in ("repeats", "max_length"):
             value = getattr(self, name)
-            if value is not None and value < 1:
+            if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}.")
         if min(self.shots, default=0) < 1:
             raise ValueError(f"shots must be numbers from 1, got {self.shots}.")
@@ -94,7 +92,7 @@ def load_task(name: str, settings: ComparisonSettings, text_column: str, label_c
     title = Path(name.removesuffix(".gz")).stem
     if [*settings.protocol] == ["half_documents"] and name != DOCUMENTATION:
         rows = load_documents(name, test_size=0, **options)["train"]
-        return Task(title, _sample(rows.rename_columns({text_column: "text"}), settings.max_test_examples, settings))
+        return Task(title, rows.rename_columns({text_column: "text"}))
     source = load_package_documentation() if name == DOCUMENTATION else name
     columns = {} if name == DOCUMENTATION else {"text_column": text_column, "label_column": label_column}
     splits = load_labeled_examples(source, validation_size=0, seed=settings.seed, **columns, **options)
@@ -104,18 +102,7 @@ def load_task(name: str, settings: ComparisonSettings, text_column: str, label_c
         )
     if has_several_labels(splits["train"]):
         raise ValueError(f"{name} has several labels per text, and only tasks with one label can be evaluated.")
-    return Task(
-        title,
-        test=_sample(splits["test"], settings.max_test_examples, settings),
-        train=_sample(splits["train"], settings.max_train_examples, settings),
-    )
-
-
-def _sample(rows: Dataset, most: int | None, settings: ComparisonSettings) -> Dataset:
-    """A random sample of at most ``most`` rows."""
-    if most is None or most >= len(rows):
-        return rows
-    return rows.shuffle(seed=settings.seed).select(range(most))
+    return Task(title, test=splits["test"], train=splits["train"])
 
 
 def compare(systems: Sequence[System], tasks: Sequence[Task], settings: ComparisonSettings) -> Iterator[Record]:

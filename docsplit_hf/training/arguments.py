@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import multiprocessing
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -32,8 +29,6 @@ STEPS_WORTH_COMPILING = 300  # compiled, they save about the time that compiling
 MOST_WORKERS = 8
 PREFETCHED_BATCHES = 4  # per worker
 PREFETCHED_ROWS = 2**14  # of all workers
-SHARED_MEMORY = Path("/dev/shm")  # of Linux; workers pass batches on in it
-LEAST_SHARED_MEMORY = 2**30  # bytes; containers often have 64 MB, in which a worker would be killed
 
 
 @dataclass
@@ -102,8 +97,6 @@ class ShareableTrainingArguments(TrainingArguments):
                 local_processes=get_int_from_env(["LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"], 1),
                 start_methods=multiprocessing.get_all_start_methods(),
             )
-            if self.dataloader_num_workers > 0 and not _has_shared_memory():
-                self.dataloader_num_workers = 0
             if self.dataloader_num_workers > 0 and self.dataloader_multiprocessing_context is None:
                 # Other methods would need a script with a main guard, and picklable views. Workers do not use CUDA.
                 self.dataloader_multiprocessing_context = "fork"
@@ -134,22 +127,6 @@ def training_device_type(use_cpu: bool) -> str:
     """The type of the device that a run with these arguments uses: ``"cuda"``, or ``"cpu"`` for any other."""
     on_cpu = use_cpu or os.environ.get("ACCELERATE_USE_CPU", "false").lower() == "true"
     return "cuda" if torch.cuda.is_available() and not on_cpu else "cpu"
-
-
-@functools.cache
-def _has_shared_memory() -> bool:
-    """Whether there is shared memory for the batches of workers; a lack of it is logged once."""
-    if not SHARED_MEMORY.is_dir():
-        return True
-    free = shutil.disk_usage(SHARED_MEMORY).free
-    if free < LEAST_SHARED_MEMORY:
-        logger.warning(
-            "Batches are made in the process that trains, because workers would pass them on in %s, where %d MB are "
-            "free. Give a container more (docker run --shm-size 8g), or set --dataloader_num_workers.",
-            SHARED_MEMORY,
-            free // 2**20,
-        )
-    return free >= LEAST_SHARED_MEMORY
 
 
 def freeze_unused(model: PreTrainedModel, with_head: bool = True) -> None:

@@ -1,8 +1,6 @@
 """Defaults of the data loader's workers."""
 
 import json
-import shutil
-from types import SimpleNamespace
 
 import pytest
 from transformers import HfArgumentParser
@@ -85,16 +83,3 @@ def test_options_of_the_command_line_set_them(on_cuda, tmp_path):
         True,
         4,
     )
-
-
-def test_without_shared_memory_there_are_none_by_default(make, on_cuda, monkeypatch, caplog):
-    monkeypatch.setattr(arguments, "SHARED_MEMORY", arguments.Path.cwd())
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=64 * 2**20))
-    arguments._has_shared_memory.cache_clear()
-    try:
-        assert settings(make()) == settings(make()) == (0, False, None)
-        [record] = caplog.records
-        assert "where 64 MB are free" in record.getMessage() and "--shm-size" in record.getMessage()
-        assert settings(make(dataloader_num_workers=3)) == (3, False, 4)
-    finally:
-        arguments._has_shared_memory.cache_clear()

@@ -76,6 +76,9 @@ REMOVED_OPTIONS = {
     "classify --predict_reject_each_label": "it is --reject_each_label",
     "demo --max_disk_megabytes": "--max_sessions limits how much is stored",
     "serve --log_texts": "no part of a text is logged",
+    "evaluate --max_train_examples": "give a smaller file",
+    "evaluate --max_test_examples": "give a smaller file",
+    "pretrain --merge_peft": "an adapter is merged at the end",
     "serve --max_label_characters": "the name of a label has at most 200 characters",
     "serve --wait_ms": "the server waits for no further requests",
 }

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MAX_DOCUMENTS = 10_000  # more help very little: docs/results/few_labels.md
+MAX_DOCUMENTS = 20_000  # more help very little: docs/results/few_labels.md
 SAMPLED_DOCUMENTS = 1_000  # at most, on which experts are compared
 MAX_KEPT_TEXTS = 30_000  # about 200 MB
 WORD_DIMENSIONS = 256
@@ -258,7 +258,7 @@ class Corpus(NamedTuple):
 
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
-    """Make the corpus of a datastore; more than 10,000 documents are sampled, always in the same way.
+    """Make the corpus of a datastore; more than 20,000 documents are sampled, always in the same way.
 
     Vectors and graph do not depend on labels: they are taken from the corpus ``before`` if it has the same texts.
     """

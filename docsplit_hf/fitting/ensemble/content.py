@@ -1,4 +1,4 @@
-"""Detection of texts without content: no letters or digits, or only words that all labels share."""
+"""Detection of texts without content: no letters or digits, or only words that most labels share."""
 
 from __future__ import annotations
 

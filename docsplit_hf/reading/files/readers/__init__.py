@@ -1,1 +1,1 @@
-"""One reader for each format of files."""
+"""Readers of the formats of files, and what they share: OCR, cleaning, zip files."""

@@ -13,7 +13,8 @@ import numpy as np
 
 from ..arrays.row_table import rows_at, take_passages
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
-from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts, vectors_of_examples
+from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts
+from ..fitting.experts.corpus import texts_in
 from ..reading.inputs import joined_texts
 from ..reading.versions import version_pairs
 from ..reading.words import number_words
@@ -71,12 +72,19 @@ def suggest(
     if embedder is not None and None in texts:
         raise ValueError("A classification head reads texts, and some documents have none: add them with texts.")
     logits = None if embedder is None else embedder.embed(texts, pairs).logits
-    passages = take_passages(snapshot.documents.passages, rows)
-    keys = snapshot.documents.keys[rows]
     joined = joined_texts(texts, pairs)
-    answers = score_texts(ready, keys, joined, logits, passages, exclude_copies=True)
+    answers = score_texts(
+        ready,
+        snapshot.documents.keys[rows],
+        joined,
+        logits,
+        take_passages(snapshot.documents.passages, rows),
+        exclude_copies=True,
+    )
     uncertainty = margin_uncertainty(answers.probabilities, snapshot.multi_label)
-    choices = choose_documents(answers.vectors, uncertainty, vectors_of_examples(ready), count, joined)
+    words_of_examples = ready.ensemble.word_features(texts_in(snapshot.rows))
+    examples = ready.ensemble.document_vectors.join(snapshot.keys, words_of_examples)
+    choices = choose_documents(answers.vectors, uncertainty, examples, count, joined)
     found = [_suggestion(choice, table, answers.probabilities[choice.row], ready) for choice in choices]
     ids = [suggestion["id"] for suggestion in found]
     with FITTED_STATE_LOCK:
@@ -129,10 +137,9 @@ def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, read
     """Describe a document that was chosen from a table of candidates, with its probabilities ``(L,)``."""
     (document,) = table.slice(choice.row, 1).to_pylist()
     names = ready.snapshot.label_names
-    best_first = np.argsort(-probabilities, kind="stable")
-    best = best_first[0]
+    least_certain = np.argsort(-probabilities, kind="stable")[:2]
+    best = least_certain[0]
     suggestion: Suggestion = {**document, "label": names[best], "score": float(probabilities[best])}
-    least_certain = best_first[:2]
     if ready.snapshot.multi_label:
         thresholds = ready.fitted.label_thresholds(names)
         suggestion["labels"] = [names[i] for i in np.flatnonzero(probabilities >= thresholds)]

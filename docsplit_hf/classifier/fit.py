@@ -78,7 +78,7 @@ def fit(
         hierarchy=hierarchy,
         kept_corpus=corpus or KeptCorpus(),
     )
-    if any(EXPERTS[name].needs_label_names for name in problem.wanted_experts) and not problem.multi_label:
+    if any(EXPERTS[name].needs_label_names for name in problem.wanted_experts) and not snapshot.multi_label:
         of_names = embedder.embed(readable_names(problem.labels)).retrieval_embeddings
         problem = replace(problem, name_embeddings=of_names)
     answers = None

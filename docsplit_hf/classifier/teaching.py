@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.row_table import take_passages
 from ..arrays.snapshot import Snapshot
 from ..fitting.ensemble.scoring import PreparedExperts, score_texts
 from ..fitting.ensemble.teacher_probe import agreement_above_chance
@@ -73,8 +72,9 @@ def answers_of_teacher(given: Mapping[str, Any], ready: PreparedExperts) -> Teac
             )
         found[digest_of_id[document_id]] = _distribution(answer, labels, document_id)
     probabilities = np.array(list(found.values()), np.float32).reshape(len(found), len(labels))
-    answers = TeacherAnswers(labels, list(found), probabilities, agreement=0.0)
-    return answers._replace(agreement=_agreement(answers, ready, snapshot, digests))
+    row_of = {digest: row for row, digest in enumerate(digests)}
+    rows = np.array([row_of.get(digest, -1) for digest in found], np.int64)
+    return TeacherAnswers(labels, list(found), probabilities, _agreement(probabilities, rows, ready))
 
 
 def _distribution(answer: Any, labels: Sequence[str], document_id: str) -> np.ndarray:
@@ -88,16 +88,15 @@ def _distribution(answer: Any, labels: Sequence[str], document_id: str) -> np.nd
     return (values / values.sum()).astype(np.float32)
 
 
-def _agreement(answers: TeacherAnswers, ready: PreparedExperts, snapshot: Snapshot, digests: Sequence[str]) -> float:
-    """Agreement of the teacher with experts that are fitted without it, in standard errors above chance."""
-    row_of = dict(zip(digests, range(len(digests)), strict=True))
-    rows = np.array([row_of.get(digest, -1) for digest in answers.documents], int)
-    is_used = (rows >= 0) & answers.probabilities.any(1)
-    rows = rows[is_used]
-    if not len(rows):
+def _agreement(probabilities: np.ndarray, rows: np.ndarray, ready: PreparedExperts) -> float:
+    """Agreement of the teacher with experts that are fitted without it, in standard errors above chance.
+
+    ``rows`` ``(T,)``: of the documents of the answers ``(T, C)``; -1 if a document was removed.
+    """
+    is_used = (rows >= 0) & probabilities.any(1)
+    if not is_used.any():
         return 0.0
-    texts = texts_in(snapshot.documents.rows)
-    passages = take_passages(snapshot.documents.passages, rows)
-    joined = [texts[row] for row in rows]
-    scored = score_texts(ready, snapshot.documents.keys[rows], joined, None, passages, exclude_copies=True)
-    return agreement_above_chance(answers.probabilities[is_used], scored.probabilities[:, scored.columns])
+    documents = ready.snapshot.documents.take(rows[is_used])
+    texts = texts_in(documents.rows)
+    scored = score_texts(ready, documents.keys, texts, None, documents.passages, exclude_copies=True)
+    return agreement_above_chance(probabilities[is_used], scored.probabilities[:, scored.columns])

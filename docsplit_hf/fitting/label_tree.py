@@ -123,10 +123,11 @@ def label_tree(paths: Sequence[Sequence[str]]) -> LabelTree:
     levels: list[Level] = []
     nodes_above = 1
     for depth in range(1, deepest):
-        level = _level([path[min(depth, len(path)) - 1] for path in paths])
-        if nodes_above < len(level.names) < len(paths):
-            levels.append(level)
-            nodes_above = len(level.names)
+        nodes = [path[min(depth, len(path)) - 1] for path in paths]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(nodes))}
+        if nodes_above < len(numbers) < len(paths):
+            levels.append(Level(tuple(numbers), np.array([numbers[node] for node in nodes], np.int64)))
+            nodes_above = len(numbers)
     return tuple(levels)
 
 
@@ -144,15 +145,8 @@ def extend_tree(tree: LabelTree, columns: np.ndarray, label_names: Sequence[str]
         node_of_label = np.empty(len(label_names), np.int64)
         node_of_label[columns] = level.node_of_label
         node_of_label[added] = len(level.names) + np.arange(len(added))
-        names = (*level.names, *(label_names[label] for label in added))
-        levels.append(Level(names, node_of_label))
+        levels.append(Level((*level.names, *(label_names[label] for label in added)), node_of_label))
     return tuple(levels)
-
-
-def _level(nodes: list[str]) -> Level:
-    names = tuple(dict.fromkeys(nodes))
-    numbers = {name: number for number, name in enumerate(names)}
-    return Level(names, np.array([numbers[node] for node in nodes], np.int64))
 
 
 def node_probabilities(probabilities: np.ndarray, level: Level) -> np.ndarray:

@@ -186,9 +186,11 @@ def _add_labels(prediction: Prediction, row: int, best: Answer) -> None:
         above = np.flatnonzero(scores >= prediction.thresholds)
         best["labels"] = [prediction.label_names[label] for label in above]
     if prediction.is_in_set is not None:
-        chosen = [label for label in np.argsort(-scores, kind="stable") if prediction.is_in_set[row, label]]
-        names = prediction.label_names
-        best["labels"] = [ScoredLabel(label=names[label], score=float(scores[label])) for label in chosen]
+        best["labels"] = [
+            ScoredLabel(label=prediction.label_names[label], score=float(scores[label]))
+            for label in np.argsort(-scores, kind="stable")
+            if prediction.is_in_set[row, label]
+        ]
         best["labels_per_class"] = prediction.labels_per_class
     if prediction.levels is None:
         return

@@ -21,7 +21,7 @@ from .findings import (
     outliers,
     suspect_labels,
 )
-from .report import Audit, ConfusedLabels, Duplicates, LabelIssue, Labels, Outlier
+from .report import Audit, Duplicates, LabelIssue, Labels, Outlier
 
 if TYPE_CHECKING:
     from ...arrays.snapshot import Snapshot
@@ -46,14 +46,8 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
         suspects, wrong = suspect_labels(answers.labels, answers.rows, answers.probabilities, nearest)
         progress.update()
     closeness = nearest.closeness()
-    found_outliers = [
-        Outlier(id=ids[row], label=labels[row], closeness=float(closeness[row]), remove=False, text=texts[row])
-        for row in outliers(closeness).tolist()
-    ]
-    confused: list[ConfusedLabels] = []
-    if not snapshot.multi_label:
-        best = answers.probabilities.argmax(1)
-        confused = confused_labels(answers.labels[answers.rows], best, answers.names)
+    best = answers.probabilities.argmax(1)
+    confused = [] if snapshot.multi_label else confused_labels(answers.labels[answers.rows], best, answers.names)
     return Audit(
         examples=len(ids),
         checked=len(answers.rows),
@@ -73,7 +67,10 @@ def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
             for suspect in suspects
         ],
         duplicates=[_duplicates(group, ids, labels, texts) for group in groups],
-        outliers=found_outliers,
+        outliers=[
+            Outlier(id=ids[row], label=labels[row], closeness=float(closeness[row]), remove=False, text=texts[row])
+            for row in outliers(closeness).tolist()
+        ],
         confused_labels=confused,
     )
 
@@ -215,8 +212,7 @@ def _check_audit(audit: Audit, snapshot: Snapshot, known: dict[str, Labels]) -> 
             f"The audit is not of these examples, or was applied already: {row_id!r}, {found}. Nothing was changed. "
             "Audit them again."
         )
-    suggested = {name for label in audit.new_labels.values() for name in _names(label)}
-    unknown = suggested - {*snapshot.label_names}
+    unknown = {name for label in audit.new_labels.values() for name in _names(label)} - {*snapshot.label_names}
     if unknown:
         raise ValueError(f"The audit suggests labels that no example has: {', '.join(sorted(unknown))}.")
 

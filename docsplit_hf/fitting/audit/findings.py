@@ -100,11 +100,15 @@ def duplicate_groups(rows: pa.Table) -> list[DuplicateGroup]:
     graph = sp.coo_array((np.ones(len(edges)), tuple(edges.T)), (len(texts), len(texts)))
     _, group_of_row = connected_components(graph, directed=False)
     members_of = pd.Series(text_numbers).groupby(group_of_row).indices
-    groups = []
-    for group, lowest in pd.Series(similarity).groupby(group_of_row[edges[:, 0]]).min().items():
-        members = members_of[group]
-        exact = len(np.unique(text_numbers[members])) == 1
-        groups.append(DuplicateGroup(rows=members.tolist(), similarity=lowest, exact=exact))
+    lowest = pd.Series(similarity).groupby(group_of_row[edges[:, 0]]).min()
+    groups = [
+        DuplicateGroup(
+            rows=members_of[group].tolist(),
+            similarity=of_group,
+            exact=len(np.unique(text_numbers[members_of[group]])) == 1,
+        )
+        for group, of_group in lowest.items()
+    ]
     return sorted(groups, key=lambda group: (not group.exact, -group.similarity, group.rows))
 
 
@@ -235,15 +239,16 @@ def _suspects_of_multi_label(
     for i in np.flatnonzero((suspicion >= MIN_WRONG_PROBABILITY).any(1)):
         column = suspicion[i].argmax()
         is_changed = suspicion[i] >= min(MIN_RIGHT_PROBABILITY, suspicion[i, column])
-        suspect = SuspectLabel(
-            row=int(rows[i]),
-            suggested=np.flatnonzero(given[i] ^ is_changed).tolist(),
-            sure=bool(right[i, column] >= MIN_RIGHT_PROBABILITY),
-            probability=float(1 - wrong[i, column]),
-            near_given=nearest.agreeing(labels[:, column], rows[i], given[i, column]),
-            near_suggested=nearest.agreeing(labels[:, column], rows[i], not given[i, column]),
+        found.append(
+            SuspectLabel(
+                row=int(rows[i]),
+                suggested=np.flatnonzero(given[i] ^ is_changed).tolist(),
+                sure=bool(right[i, column] >= MIN_RIGHT_PROBABILITY),
+                probability=float(1 - wrong[i, column]),
+                near_given=nearest.agreeing(labels[:, column], rows[i], given[i, column]),
+                near_suggested=nearest.agreeing(labels[:, column], rows[i], not given[i, column]),
+            )
         )
-        found.append(suspect)
     return sorted(found, key=lambda suspect: suspect.probability), float(wrong.sum())
 
 

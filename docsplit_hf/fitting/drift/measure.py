@@ -92,8 +92,7 @@ def measure_examples(ready: PreparedExperts, known: KnownWords | None) -> DriftP
     snapshot = ready.snapshot
     held_out = ready.fitted.held_out
     probabilities = np.zeros((len(held_out.ids), len(snapshot.label_names)))
-    columns = [snapshot.label_names.index(name) for name in ready.ensemble.labels]
-    probabilities[:, columns] = held_out.probabilities
+    probabilities[:, ready.ensemble.label_columns(snapshot.label_names)] = held_out.probabilities
     rows = sample(np.flatnonzero(np.isin(id_numbers(snapshot.rows, snapshot.keys), held_out.ids)))
     return DriftPeriod(
         probabilities=probabilities,
@@ -118,14 +117,10 @@ def _measure_documents(
     table = rows_at(documents.rows, rows)
     texts = table["text"].to_pylist()
     pairs = table["text_pair"].to_pylist()
-    if not has_head:
-        return measure_period(ready, known, documents.keys[rows], joined_texts(texts, pairs), None)
-    if None in texts:
+    if has_head and None in texts:
         return None
-    predictions = embed(texts, pairs)
-    return measure_period(
-        ready, known, predictions.retrieval_embeddings, joined_texts(texts, pairs), predictions.logits
-    )
+    read = embed(texts, pairs) if has_head else Predictions(np.zeros((len(rows), 0), np.float32), documents.keys[rows])
+    return measure_period(ready, known, read.retrieval_embeddings, joined_texts(texts, pairs), read.logits)
 
 
 def closeness_to_others(ready: PreparedExperts, embeddings: np.ndarray) -> np.ndarray:
@@ -144,9 +139,7 @@ def sample(rows: np.ndarray) -> np.ndarray:
 
 
 def _unknown_fractions(known: KnownWords | None, texts: list[str]) -> np.ndarray:
-    if known is None:
-        return np.array([])
-    return np.array([known.unknown(text)[0] for text in texts])
+    return np.array([] if known is None else [known.unknown(text)[0] for text in texts])
 
 
 def measure_drift(

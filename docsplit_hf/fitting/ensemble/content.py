@@ -71,8 +71,11 @@ def _content_of_examples(snapshot: Snapshot) -> KnownContent:
         for word, count in counts.items()
         if count >= COMMON_WORD_EXAMPLES * len(texts) and labels_of_word[word] >= fewest_labels
     )
-    without_words = frozenset(text for text, own in zip(texts, words, strict=True) if text and not own)
-    return KnownContent(common, without_words, frozenset(own for own in words if 0 < len(own) <= MAX_WORDS))
+    return KnownContent(
+        common=common,
+        texts=frozenset(text for text, own in zip(texts, words, strict=True) if text and not own),
+        word_sets=frozenset(own for own in words if 0 < len(own) <= MAX_WORDS),
+    )
 
 
 def have_no_content(snapshot: Snapshot, texts: Sequence[str]) -> np.ndarray:

@@ -79,8 +79,7 @@ def _top_words(scored: Scores, ensemble: Ensemble, row: int, column: int, agains
     """Find the words that contribute most, by the first expert with scores that are sums over words."""
     if scored.words is None:
         return []
-    found = _word_contributions(scored, ensemble, row, column, against, ensemble.weights)
-    contributions = next(found, np.zeros(0))
+    contributions = next(_word_contributions(scored, ensemble, row, column, against, ensemble.weights), np.zeros(0))
     terms = scored.words.row(row).indices
     best = np.argsort(-contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
     return [
@@ -124,9 +123,7 @@ def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, tex
     vocabulary = ensemble.tfidf.columns
     contribution_of = dict(zip(scored.words.row(row).indices.tolist(), contributions.tolist(), strict=True))
     counts = [Counter(words_of(text[place.start : place.end])) for place in origin.places]
-    totals: Counter[str] = Counter()
-    for count in counts:
-        totals.update(count)
+    totals = sum(counts, Counter())
     sums = []
     for count in counts:
         shares = ((vocabulary.get(word), times / totals[word]) for word, times in count.items())

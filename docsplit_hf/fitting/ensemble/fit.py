@@ -18,7 +18,6 @@ from ..experts.schema import (
     UP_TO_ONE,
     Array,
     Fraction,
-    Prefix,
     Range,
     is_possible,
     restored,
@@ -87,7 +86,7 @@ class Fit:
 
     ensemble: Ensemble
     report: FitReport
-    held_out: Annotated[HeldOutAnswers, Prefix("held_out_")]  # to all held-out texts
+    held_out: Annotated[HeldOutAnswers, "held_out_"]  # to all held-out texts
     # Of the label proportions among all texts; none if the held-out texts already have these.
     proportion_draws: Annotated[np.ndarray, Array(("draws", "labels"), UP_TO_ONE)]
     log_likelihood: float  # of the labels of the held-out texts, without a shift for label proportions
@@ -120,9 +119,9 @@ class Fit:
         """Convert to data that a datastore saves."""
         settings = {}
         arrays = {}
-        for name, field in saved_fields(Fit):
-            values = arrays if isinstance(field.kind, Array) else settings
-            values[name] = reduce(getattr, field.path, self)
+        for name, path, kind in saved_fields(Fit):
+            values = arrays if isinstance(kind, Array) else settings
+            values[name] = reduce(getattr, path, self)
         for expert, learned in self.ensemble.learned.by_expert.items():
             arrays |= {f"{expert}.{name}": array for name, array in learned.items()}
         return FittedState(settings, arrays, tuple(self.ensemble.terms))
@@ -146,11 +145,11 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     """
     settings = state.settings
     specs = {}
-    for name, field in saved_fields(Fit):
-        if isinstance(field.kind, Array):
-            specs[name] = field.kind
+    for name, _, kind in saved_fields(Fit):
+        if isinstance(kind, Array):
+            specs[name] = kind
         elif name in settings or name not in LATER_FIELDS:
-            _require(is_possible(settings.get(name), field.kind), name, settings.get(name))
+            _require(is_possible(settings.get(name), kind), name, settings.get(name))
     _check_labels(settings, snapshot)
     teacher = settings.get(TEACHER_SETTING)
     _require(is_possible(teacher, TeacherSetting | EarlierTeacherSetting | None), TEACHER_SETTING, teacher)
@@ -221,10 +220,9 @@ def _check_arrays(state: FittedState, specs: Mapping[str, Array], embedding_dime
     counted = arrays["held_out_is_counted"]
     _require(counted.any() or not counted.size, "held_out_is_counted", "none of the held-out texts")
     if is_single_label:
-        has_one = (arrays["held_out_labels"].sum(1) == 1).all()
-        _require(has_one, "held_out_labels", "not one label for each text")
-    draws = arrays["proportion_draws"]
-    _require(np.allclose(draws.sum(1), 1, atol=ROUNDING), "proportion_draws", "not shares that add up to 1")
+        _require((arrays["held_out_labels"].sum(1) == 1).all(), "held_out_labels", "not one label for each text")
+    sums = arrays["proportion_draws"].sum(1)
+    _require(np.allclose(sums, 1, atol=ROUNDING), "proportion_draws", "not shares that add up to 1")
 
 
 def _require(condition: Any, name: str, found: Any) -> None:

@@ -262,10 +262,6 @@ class Guarantees(NamedTuple):
         """Confidence of the answers to the held-out texts, ``(m,)``."""
         return self.confidence(self.held_out.probabilities, self.novelty(self.held_out.familiarity), lost)
 
-    def without(self, row: int) -> Guarantees:
-        """Guarantees without one of the held-out texts."""
-        return self._replace(held_out=self.held_out.rows(np.arange(len(self.held_out.ids)) != row))
-
     def _fraction(self, is_chosen: np.ndarray) -> float:
         """Fraction of all texts that the chosen held-out texts, bool ``(m,)``, represent; mean over the draws."""
         importance = self.importance_weights()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...arrays.row_table import rows_at, take_passages
 from ..experts.corpus import texts_in
 from ..experts.log_linear_pool import EXAMPLES_TO_JUDGE
 from ..experts.neighbor_expert import places_of_documents
@@ -21,7 +20,7 @@ LEAST_EXCESS = 0.2  # fraction of the documents that a label gets by propagation
 def may_lack_labels(problem: Problem, report: FitReport) -> bool:
     """Whether documents that lack a label could mislead a fit unnoticed: examples are texts, but few."""
     is_enough = report.documents >= LEAST_DOCUMENTS and bool(are_texts(problem.snapshot).any())
-    return is_enough and report.examples < EXAMPLES_TO_JUDGE and not problem.multi_label
+    return is_enough and report.examples < EXAMPLES_TO_JUDGE and not problem.snapshot.multi_label
 
 
 def lacking_labels(problem: Problem, fitted: Fit, without: Problem, alone: Ensemble) -> dict[str, float]:
@@ -39,14 +38,13 @@ def lacking_labels(problem: Problem, fitted: Fit, without: Problem, alone: Ensem
     Returns:
         The fractions, by the name of the label; empty if no label lacks documents.
     """
-    documents = problem.snapshot.documents
-    rows = problem.corpus.sampled_documents()
+    documents = problem.snapshot.documents.take(problem.corpus.sampled_documents())
     scored = score_texts(
         PreparedExperts(without.snapshot, alone, places_of_documents(without.snapshot, alone.ids)),
-        documents.keys[rows],
-        texts_in(rows_at(documents.rows, rows)),
+        documents.keys,
+        texts_in(documents.rows),
         head_logits=None,
-        passages=take_passages(documents.passages, rows),
+        passages=documents.passages,
     )
     answered = _shares(scored.probabilities[:, scored.columns])
     propagated = _shares(fitted.ensemble.learned.soft_labels[problem.corpus.sample])

@@ -34,11 +34,9 @@ from .report import (
     measure_level,
     measure_predictions,
 )
-from .weighing import Weighing, held_out_answers
+from .weighing import Weighing, held_out_answers, held_out_probabilities
 
 LEAST_GAIN = 0.1  # in the fraction of answered texts, for the most confident error to be reported
-FOLDS_OF_EXAMPLES = "folds of the examples"
-NOTHING_TO_HOLD_OUT = "nothing to hold out"
 REPORTED_ERRORS = (0.01, 0.05, 0.1)  # error rates for which the report gives the fraction of answered texts
 LEAST_DESCRIBED_SHARE = 0.2  # of the weights: of an expert whose labels the report describes
 MIN_EXAMPLES_FOR_THRESHOLD = 5  # with a label, and without it; labels with fewer get a common threshold
@@ -49,12 +47,13 @@ def measure(problem: Problem, prepared: Prepared, weighing: Weighing) -> Fit:
     ensemble = weighing.ensemble
     scores = weighing.scores
     multi_label = ensemble.multi_label
-    probabilities = weighing.probabilities()
+    probabilities = held_out_probabilities(scores, weighing.weights, multi_label, scores.shift)
     held_out = held_out_answers(scores, probabilities, weighing.out_of_scope > 0)
+    counted = weighing._replace(scores=scores.counted())  # one text of each group of versions
     guarantees = _guarantees(weighing, held_out.rows(scores.is_counted), prepared.paths)
     return Fit(
         ensemble=ensemble,
-        report=_report(problem, prepared, weighing.counted(), probabilities[scores.is_counted], guarantees),
+        report=_report(problem, prepared, counted, probabilities[scores.is_counted], guarantees),
         held_out=held_out,
         proportion_draws=guarantees.proportion_draws,
         log_likelihood=weighing.log_likelihood(),
@@ -94,10 +93,8 @@ def _report(
         found = accuracy_interval(guarantees.held_out.right, importance)
         interval = [found.low, found.high]
         answered = {str(error): guarantees.answered_fraction(error) for error in REPORTED_ERRORS}
-        for error in REPORTED_ERRORS:
-            count = None if answered[str(error)] else guarantees.texts_needed(error)
-            if count is not None:
-                needed[str(error)] = count
+        counts = {error: guarantees.texts_needed(float(error)) for error, share in answered.items() if not share}
+        needed = {error: count for error, count in counts.items() if count is not None}
         if not guarantees.tree and len(scores.targets):
             by_label = guarantees.outcomes_by_label(LABEL_ERROR, ensemble.labels)
     return FitReport(
@@ -154,18 +151,23 @@ def _levels(guarantees: Guarantees, labels: list[str], importance: np.ndarray) -
         return []
     answered = {str(error): guarantees.answered_by_level(error) for error in REPORTED_ERRORS}
     of_labels = Level(tuple(labels), np.arange(len(labels)))
-    measured = []
-    for number, level in enumerate((*guarantees.tree, of_labels)):
-        answered_here = {error: shares[number] for error, shares in answered.items()}
-        measured.append(measure_level(level, held_out.probabilities, held_out.labels, importance, answered_here))
-    return measured
+    return [
+        measure_level(
+            level,
+            held_out.probabilities,
+            held_out.labels,
+            importance,
+            answered={error: shares[number] for error, shares in answered.items()},
+        )
+        for number, level in enumerate((*guarantees.tree, of_labels))
+    ]
 
 
 def _measured_on(problem: Problem, texts: int) -> str:
     """Describe the texts that experts are measured on."""
     if problem.held_out is not None:
         return HELD_OUT_TEXTS
-    return FOLDS_OF_EXAMPLES if texts else NOTHING_TO_HOLD_OUT
+    return "folds of the examples" if texts else "nothing to hold out"
 
 
 def _source_of_proportions(problem: Problem) -> str:
@@ -225,11 +227,10 @@ def label_thresholds(probabilities: np.ndarray, targets: np.ndarray) -> np.ndarr
         return np.full(targets.shape[1], 0.5)
     common = _best_threshold(probabilities.ravel(), targets.ravel())
     counts = np.minimum(targets.sum(0), (1 - targets).sum(0))
-    thresholds = []
-    for scores, has_label, count in zip(probabilities.T, targets.T, counts, strict=True):
-        is_frequent = count >= MIN_EXAMPLES_FOR_THRESHOLD
-        thresholds.append(_best_threshold(scores, has_label) if is_frequent else common)
-    return np.array(thresholds)
+    thresholds = np.full(targets.shape[1], common)
+    for column in np.flatnonzero(counts >= MIN_EXAMPLES_FOR_THRESHOLD):
+        thresholds[column] = _best_threshold(probabilities[:, column], targets[:, column])
+    return thresholds
 
 
 def _best_threshold(probabilities: np.ndarray, targets: np.ndarray) -> float:
@@ -255,7 +256,7 @@ def surest_error(
         return None
     wrong = np.flatnonzero(~held_out.right)
     surest = int(wrong[guarantees.held_out_confidence()[wrong].argmax()])
-    without = guarantees.without(surest)
+    without = guarantees._replace(held_out=held_out.rows(np.arange(len(held_out.ids)) != surest))
     if not len(without.held_out.ids):
         return None
     gains = [without.answered_fraction(error) - guarantees.answered_fraction(error) for error in errors]

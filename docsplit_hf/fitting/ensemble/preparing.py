@@ -10,6 +10,7 @@ import numpy as np
 from ...reading.versions import groups_of_pairs
 from ..experts.corpus import Corpus
 from ..experts.expert import Guess, TrainingData, log_likelihoods_by
+from ..experts.log_linear_pool import given_proportions
 from ..experts.registry import EXPERTS, MIN_RELIABILITY
 from ..experts.teacher_expert import probe_logits
 from ..experts.vector_experts import (
@@ -19,10 +20,11 @@ from ..experts.vector_experts import (
     name_scores,
     names_as_vectors,
 )
+from ..label_tree import label_paths
 from .held_out_scores import Voters, are_texts, folds_of, one_hot, voters_in_corpus
 from .problem import Problem
 from .report import SIGNIFICANT_DEVIATIONS, versions_mislead
-from .teacher_probe import evidence_of_agreement, fit_teacher
+from .teacher_probe import LEAST_AGREEMENT, MAX_EVIDENCE, fit_teacher
 
 logger = logging.getLogger(__name__)
 
@@ -49,14 +51,15 @@ class Prepared(NamedTuple):
     voters: Voters  # neighbors of the examples
     versions: VersionCounts  # of the examples; none if held-out texts are given
     version_fraction: float  # of all texts
-    paths: list[list[str]]  # of the labels, if they are a tree
+    paths: list[list[str]]  # of the labels from the top of their tree; none if a text may have several
 
 
 def prepare_fit(problem: Problem) -> Prepared:
     """Prepare a fit."""
-    proportions = problem.proportions
-    paths = problem.paths  # before anything is fitted, as it may be invalid
+    # Both first, as they may be invalid.
+    proportions = given_proportions(problem.class_proportions, problem.labels)
     snapshot = problem.snapshot
+    paths = [] if snapshot.multi_label else label_paths(problem.labels, problem.hierarchy)
     corpus = problem.corpus
     # In the order of the corpus, so that rounding does not depend on the order in which examples were added.
     order = np.argsort(corpus.rows)
@@ -81,9 +84,8 @@ def prepare_fit(problem: Problem) -> Prepared:
     if any(EXPERTS[name].needs_label_names for name in experts):
         vectors = names_as_vectors(problem.name_embeddings, corpus.document_vectors.mean)
         names = Guess(vectors, log_likelihoods_by(name_scores(corpus.vectors, vectors), rows, targets))
-    version_fraction = problem.version_fraction
-    if version_fraction is None:
-        version_fraction = fraction_of_versions(corpus)
+    known_fraction = problem.version_fraction
+    version_fraction = fraction_of_versions(corpus) if known_fraction is None else known_fraction
     data = TrainingData(
         corpus=corpus,
         experts=experts,
@@ -123,7 +125,8 @@ def _teacher(
     if probe is None:
         return None
     likelihoods = log_likelihoods_by(probe_logits(probe, corpus.vectors), rows, targets)
-    teacher = Guess(probe, likelihoods, evidence_of_agreement(problem.teacher.agreement))
+    evidence = float(np.clip(problem.teacher.agreement - LEAST_AGREEMENT, -MAX_EVIDENCE, MAX_EVIDENCE))
+    teacher = Guess(probe, likelihoods, evidence)
     if teacher.reliability(is_text, targets.shape[1]) < MIN_RELIABILITY:
         # Even a small weight costs accuracy, and folds of few examples miss it.
         logger.info("The answers of the teacher are not used: neither examples nor other experts confirm them.")
@@ -136,7 +139,7 @@ def _possible_experts(problem: Problem, has_teacher: bool) -> list[str]:
     has_names = problem.name_embeddings is not None
     unmet = {}
     for name in problem.wanted_experts:
-        unmet[name] = EXPERTS[name].unmet_need(has_words, problem.multi_label, has_names, has_teacher)
+        unmet[name] = EXPERTS[name].unmet_need(has_words, problem.snapshot.multi_label, has_names, has_teacher)
     possible = [name for name, need in unmet.items() if need is None]
     if not possible:
         reasons = "; ".join(f"{name!r} needs {need}" for name, need in unmet.items())

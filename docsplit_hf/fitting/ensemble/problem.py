@@ -11,10 +11,10 @@ import numpy as np
 
 from ...arrays.snapshot import Snapshot
 from ..experts.corpus import Corpus, KeptCorpus
-from ..experts.log_linear_pool import ClassProportions, given_proportions
+from ..experts.log_linear_pool import ClassProportions
 from ..experts.registry import EXPERTS
 from ..experts.teacher_expert import TeacherAnswers
-from ..label_tree import Hierarchy, label_paths
+from ..label_tree import Hierarchy
 
 
 class HeldOut(NamedTuple):
@@ -69,13 +69,13 @@ class Problem:
             raise ValueError(
                 "No labeled examples yet: add_examples(texts, labels), or add_labels({label: description})."
             )
-        some_have_none = self.multi_label and not self.snapshot.labels[:, self.columns].all()
+        some_have_none = self.snapshot.multi_label and not self.snapshot.labels[:, self.columns].all()
         if len(self.labels) < 2 and not (self.labels and some_have_none):
             found = f"have the label {self.labels[0]!r}" if self.labels else "have no label"
             raise ValueError(
                 f"All {examples} examples {found}: there is nothing to tell apart. Add some of other labels."
             )
-        if self.multi_label and self.hierarchy:
+        if self.snapshot.multi_label and self.hierarchy:
             raise ValueError("hierarchy is for one label per text: probabilities of several labels do not add up.")
         if isinstance(self.experts, str):
             raise TypeError(f"Expected a list of experts, got one string: pass [{self.experts!r}].")
@@ -84,11 +84,6 @@ class Problem:
                 raise ValueError(f"There is no expert {name!r}: choose among {', '.join(EXPERTS)}.")
         if not self.wanted_experts:
             raise ValueError(f"No expert is left: choose among {', '.join(EXPERTS)}.")
-
-    @property
-    def multi_label(self) -> bool:
-        """Whether a text may have several labels."""
-        return self.snapshot.multi_label
 
     @property
     def wanted_experts(self) -> list[str]:
@@ -104,16 +99,6 @@ class Problem:
     def columns(self) -> np.ndarray:
         """Numbers of these labels among all labels, int64 ``(C,)``."""
         return np.array([self.snapshot.label_names.index(name) for name in self.labels], np.int64)
-
-    @cached_property
-    def paths(self) -> list[list[str]]:
-        """Paths of the labels from the top of their tree; if a text may have several, they are no tree."""
-        return [] if self.multi_label else label_paths(self.labels, self.hierarchy)
-
-    @cached_property
-    def proportions(self) -> np.ndarray | None:
-        """Given proportions of the labels among all texts, ``(C,)``; None if they are to be estimated."""
-        return given_proportions(self.class_proportions, self.labels)
 
     @cached_property
     def corpus(self) -> Corpus:

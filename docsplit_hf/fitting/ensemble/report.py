@@ -329,9 +329,9 @@ class FitReport:
 
     def _interval(self) -> str:
         """Line with the accuracy of the ensemble and its interval."""
-        if not (self.accuracy_interval and self.measured):
+        found = self.ensemble_accuracy() if self.accuracy_interval else None
+        if found is None:
             return ""
-        found = self.ensemble_accuracy()
         return f"\nThe ensemble is right in {found.accuracy:.1%} (95% interval: {found.low:.1%} to {found.high:.1%})."
 
     def describe_out_of_scope(self) -> str:
@@ -353,10 +353,8 @@ class FitReport:
         """Lines on the fraction of answered texts, the most confident error and out-of-scope documents."""
         if not (self.answered and self.texts):
             return ""
-        shares = []
-        for error, share in self.answered.items():
-            needed = f" (takes about {self.needed[error]:,} texts)" if error in self.needed else ""
-            shares.append(f"{share:.0%} at {float(error):.0%}{needed}")
+        needed = {error: f" (takes about {count:,} texts)" for error, count in self.needed.items()}
+        shares = [f"{share:.0%} at {float(error):.0%}{needed.get(error, '')}" for error, share in self.answered.items()]
         return (
             f"\nShare answered at a given error limit (reject): {', '.join(shares)}. The lowest error that "
             f"{self.texts:,} texts can guarantee is {max(self.least_error, 0.001):.1%}."

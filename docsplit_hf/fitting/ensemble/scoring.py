@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..experts.corpus import texts_in
 from ..experts.expert import Features
 from ..experts.log_linear_pool import pool
 from ..experts.neighbor_expert import (
@@ -201,10 +200,3 @@ def logits_of(logits: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """
     missing = max(columns.max() + 1 - logits.shape[1], 0)
     return np.hstack([logits, np.repeat(logits.mean(1, keepdims=True), missing, axis=1)])[:, columns]
-
-
-def vectors_of_examples(experts: PreparedExperts) -> np.ndarray:
-    """Vectors of the examples, ``(n, D + r)``."""
-    snapshot = experts.snapshot
-    ensemble = experts.ensemble
-    return ensemble.document_vectors.join(snapshot.keys, ensemble.word_features(texts_in(snapshot.rows)))

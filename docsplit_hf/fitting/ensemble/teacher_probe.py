@@ -77,8 +77,3 @@ def agreement_above_chance(teacher: np.ndarray, others: np.ndarray) -> float:
     if variance <= 1e-12:
         return 0.0
     return float((np.trace(both) - count * both.mean()) / np.sqrt(variance))
-
-
-def evidence_of_agreement(agreement: float) -> float:
-    """Log odds that a teacher is informative, by its agreement with the other experts."""
-    return float(np.clip(agreement - LEAST_AGREEMENT, -MAX_EVIDENCE, MAX_EVIDENCE))

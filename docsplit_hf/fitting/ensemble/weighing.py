@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...arrays.row_table import take_passages
 from ..experts.corpus import Corpus
 from ..experts.expert import TrainingData
 from ..experts.log_linear_pool import (
@@ -70,14 +69,6 @@ class Weighing(NamedTuple):
     proportions: Proportions  # among all texts; no draws if the held-out texts already have these proportions
     out_of_scope: float  # estimated fraction of documents of labels without examples
 
-    def counted(self) -> Weighing:
-        """The same, with the scores of one text of each group of versions."""
-        return self._replace(scores=self.scores.counted())
-
-    def probabilities(self) -> np.ndarray:
-        """Probabilities of the held-out texts, ``(m, C)``."""
-        return held_out_probabilities(self.scores, self.weights, self.ensemble.multi_label, self.scores.shift)
-
     def log_likelihood(self) -> float:
         """Sum of the log likelihoods of the labels of the held-out texts, without a shift for label proportions.
 
@@ -94,7 +85,6 @@ class Weighing(NamedTuple):
 def weigh(problem: Problem, data: TrainingData, ensemble: Ensemble, scores: HeldOutScores) -> Weighing:
     """Choose the weights of the experts; then estimate label proportions by documents, and choose the weights again."""
     on_held_out_texts = problem.held_out is not None
-    given_proportions = data.proportions
     importance = 1.0 if data.multi_label or on_held_out_texts else _importance_weights(scores)
     sample = None if data.has_head else _scores_of_sample(data, ensemble)  # documents have no logits of a head
     prior = prior_of_weights(data, ensemble, scores, sample)
@@ -106,8 +96,8 @@ def weigh(problem: Problem, data: TrainingData, ensemble: Ensemble, scores: Held
     out_of_scope = 0.0
     if can_estimate_from_documents:
         out_of_scope = out_of_scope_fraction(problem, ensemble, scores.counted(), weights)
-    if given_proportions is not None and not data.multi_label:
-        proportions = Proportions(given_proportions, given_proportions[None])
+    if data.proportions is not None and not data.multi_label:
+        proportions = Proportions(data.proportions, data.proportions[None])
     elif can_estimate_from_documents and not on_held_out_texts and is_class_balanced(data.targets):
         if out_of_scope:  # other labels distort the proportions among the documents
             proportions = Proportions(data.targets.mean(0, dtype=np.float64), no_draws)
@@ -165,7 +155,6 @@ def choose_weights(
     ``importance``: the importance weights of the held-out texts, ``(m, 1)``, or 1. If the ensemble is hardly better
     than the label frequencies, the best regression on the examples replaces it.
     """
-    experts = ensemble.experts
     spreads = prior.spreads
     weights = prior.sharpness * prior.weights
     if len(scores.targets):
@@ -173,7 +162,7 @@ def choose_weights(
         weights = fit_weights(
             scaled, scores.targets, prior.weights, data.multi_label, scores.shift, importance, prior.sharpness
         )
-        regressions = [number for number, name in enumerate(experts) if EXPERTS[name].is_regression]
+        regressions = [number for number, name in enumerate(ensemble.experts) if EXPERTS[name].is_regression]
         has_single_label_logits = not data.multi_label and not data.has_head
         if has_single_label_logits and regressions and len(scores.targets) >= EXAMPLES_TO_JUDGE:
             gain = log_likelihood_gain(scaled, scores.targets, weights, scores.shift, importance)
@@ -217,18 +206,17 @@ def out_of_scope_fraction(problem: Problem, ensemble: Ensemble, scores: HeldOutS
     """Estimate the fraction of documents of labels without examples; 0 if chance may explain it."""
     snapshot = problem.snapshot
     corpus = problem.corpus
-    documents = snapshot.documents
-    if documents is None or not len(documents.keys):
+    if not snapshot.document_count:
         return 0.0
     weighted = _with_weights(ensemble, weights, compares_with_documents=False)
-    rows = corpus.sampled_documents()
+    documents = snapshot.documents.take(corpus.sampled_documents())
     scored = score_features(
         PreparedExperts(snapshot, weighted, corpus.documents),
-        documents.keys[rows],
+        documents.keys,
         None if corpus.words is None else corpus.words[corpus.sample],
         corpus.style[corpus.sample],
         None,
-        passages=take_passages(documents.passages, rows),
+        passages=documents.passages,
         exclude_copies=True,
         with_closeness=True,
     )

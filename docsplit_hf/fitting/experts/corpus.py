@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
@@ -101,10 +101,8 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 def _latent_words(words: sp.csr_matrix | None, different_texts: int) -> np.ndarray:
     if words is None:
         return np.zeros((0, 0), np.float32)
-    if words.shape[0] < FEW_TEXTS:
-        return np.zeros((0, words.shape[1]), np.float32)
     dimensions = min(WORD_DIMENSIONS, different_texts // TEXTS_PER_DIMENSION, words.shape[1] - 1)
-    if dimensions < 1:
+    if dimensions < 1 or words.shape[0] < FEW_TEXTS:
         return np.zeros((0, words.shape[1]), np.float32)
     return _right_singular_vectors(words, dimensions)
 
@@ -202,13 +200,11 @@ def propagate_in_folds(
     distribution. With several, F is the fraction of the examples reaching a text that have the label. A text that no
     example reaches gets equal labels, or the label frequencies of the examples. Examples keep their labels.
     """
-    starts = []
-    for own_rows, own_targets in zip(rows, targets, strict=True):
-        given = np.hstack([own_targets, np.ones((len(own_targets), 1))]) if multi_label else own_targets
-        start = np.zeros((graph.shape[0], given.shape[1]), np.float32)
-        start[own_rows] = given
-        starts.append(start)
-    start = np.hstack(starts)
+    start = np.zeros((graph.shape[0], len(rows), targets[0].shape[1] + multi_label), np.float32)
+    for fold, (own_rows, own_targets) in enumerate(zip(rows, targets, strict=True)):
+        start[own_rows, fold, : own_targets.shape[1]] = own_targets
+        start[own_rows, fold, own_targets.shape[1] :] = 1
+    start = start.reshape(len(start), -1)
     mass = start
     for _ in range(PROPAGATION_STEPS):
         mass = PROPAGATION_ALPHA * (graph @ mass) + (1 - PROPAGATION_ALPHA) * start
@@ -262,6 +258,7 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
 
     Vectors and graph do not depend on labels: they are taken from the corpus ``before`` if it has the same texts.
     """
+    import pandas as pd
     import pyarrow as pa
 
     from ...reading.versions import version_pairs
@@ -271,19 +268,18 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     documents = snapshot.documents
     is_kept = np.zeros(0, bool)
     if documents is not None:
-        is_kept = _sample(documents, MAX_DOCUMENTS)
+        is_kept = _sample(documents)
         if not is_kept.all():
             logger.warning("Of %d documents, a random %d are used.", len(is_kept), MAX_DOCUMENTS)
         keys.append(documents.keys[is_kept])
         tables.append(rows_at(documents.rows, np.flatnonzero(is_kept)))
     embeddings = np.concatenate(keys)
     texts = texts_in(pa.concat_tables(tables))
-    contents = _content_numbers(texts, embeddings)
+    contents = _numbers(texts, embeddings)
     order = _canonical_order(texts, contents)
     contents = contents[order]
     embeddings = embeddings[order].astype(np.float32, copy=False)
-    ids = [id_numbers(table, own_keys) for table, own_keys in zip(tables, keys, strict=True)]
-    ids = np.concatenate(ids)[order]
+    ids = np.concatenate([id_numbers(*state) for state in zip(tables, keys, strict=True)])[order]
     places = np.argsort(order, kind="stable")
     example_places = places[: len(snapshot.keys)]
     document_places = np.full(len(is_kept), -1)
@@ -299,7 +295,9 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
         )
     numbered = number_words(texts)
     terms, idf, words = fit_words(numbered)
-    text_numbers, firsts = _number_texts(texts)
+    # Texts that are not stored, "", are different.
+    text_numbers = pd.factorize(np.array([text or place for place, text in enumerate(texts)], object))[0]
+    firsts = np.unique(text_numbers, return_index=True)[1]
     versions = version_pairs([numbered.of_texts[first] for first in firsts])
     different_texts = _count_different(text_numbers, versions)
     document_vectors, vectors = fit_document_vectors(embeddings, words, different_texts)
@@ -339,13 +337,6 @@ def _count_different(text_numbers: np.ndarray, versions: VersionPairs) -> int:
     return count if count <= len(text_numbers) / 2 else len(text_numbers)
 
 
-def _number_texts(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Number N texts, int64 ``(N,)``, and find the first of each; texts that are not stored, "", are different."""
-    numbers: dict[str | int, int] = {}
-    found = np.array([numbers.setdefault(text or place, len(numbers)) for place, text in enumerate(texts)], np.int64)
-    return found, np.unique(found, return_index=True)[1]
-
-
 def texts_in(table: pa.Table) -> list[str]:
     """Texts of a table of rows; pairs of texts are joined."""
     return joined_texts(table["text"].to_pylist(), table["text_pair"].to_pylist())
@@ -356,14 +347,14 @@ def id_numbers(rows: pa.Table, keys: np.ndarray) -> np.ndarray:
     return _numbers(rows["id"].to_pylist(), keys)
 
 
-def _sample(documents: Snapshot, most: int) -> np.ndarray:
+def _sample(documents: Snapshot) -> np.ndarray:
     """Mark the documents to use, bool ``(m,)``: all, or those with the smallest checksums."""
     kept = np.ones(len(documents.keys), bool)
-    if len(kept) <= most:
+    if len(kept) <= MAX_DOCUMENTS:
         return kept
     texts = texts_in(documents.rows)
-    order = _canonical_order(texts, _content_numbers(texts, documents.keys))
-    kept[order[most:]] = False
+    order = _canonical_order(texts, _numbers(texts, documents.keys))
+    kept[order[MAX_DOCUMENTS:]] = False
     return kept
 
 
@@ -372,20 +363,13 @@ def _canonical_order(texts: Sequence[str], contents: np.ndarray) -> np.ndarray:
 
     The text comes first, as another processor rounds embeddings differently, and the folds must be the same.
     """
-    numbers = np.zeros(len(texts), np.int64)
-    for place, text in enumerate(texts):
-        digest = short_digest(replace_lone_surrogates(text).encode())
-        numbers[place] = int.from_bytes(digest, "big", signed=True)
-    return np.lexsort((contents, numbers))
+    digests = b"".join(short_digest(replace_lone_surrogates(text).encode()) for text in texts)
+    return np.lexsort((contents, np.frombuffer(digests, ">i8")))
 
 
-def _content_numbers(texts: Sequence[str], keys: np.ndarray) -> np.ndarray:
-    """Hash each text and its key to an int64."""
-    return _numbers((replace_lone_surrogates(text) for text in texts), keys)
-
-
-def _numbers(texts: Iterable[str], keys: np.ndarray) -> np.ndarray:
-    both = (text.encode() + key.tobytes() for text, key in zip(texts, keys, strict=True))
+def _numbers(texts: Sequence[str], keys: np.ndarray) -> np.ndarray:
+    """Hash each text, or id, and its key to an int64."""
+    both = (replace_lone_surrogates(text).encode() + key.tobytes() for text, key in zip(texts, keys, strict=True))
     return np.frombuffer(b"".join(short_digest(one) for one in both), dtype=np.int64)
 
 

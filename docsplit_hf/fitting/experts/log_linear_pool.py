@@ -157,14 +157,8 @@ def weights_of_best_regression(
 
     Its sharpness is fitted as that of the ensemble; the logits ``(E, m, C)`` must be divided by ``spread_of_scores``.
     """
-    best = np.zeros(len(scores))
-    best_gain = -np.inf
-    for number in regressions:
-        weights = np.zeros(len(scores))
+    found = np.zeros((len(regressions), len(scores)))
+    for weights, number in zip(found, regressions, strict=True):
         alone = scores[[number]]
         weights[[number]] = fit_weights(alone, targets, np.ones(1), False, shift, importance, sharpness)
-        gain = log_likelihood_gain(scores, targets, weights, shift, importance)
-        if gain > best_gain:
-            best = weights
-            best_gain = gain
-    return best
+    return max(found, key=lambda weights: log_likelihood_gain(scores, targets, weights, shift, importance))

@@ -20,7 +20,6 @@ VOTERS = 30
 # The temperature of the votes as a fraction of the mean distance: distances differ between encoders.
 RELATIVE_TEMPERATURE = 0.1
 LEAST_PROPORTION = 1e-3
-NO_PLACES = np.zeros(0, np.int64)
 
 
 class Neighbors(Expert):
@@ -45,7 +44,7 @@ def places_of_documents(snapshot: Snapshot, corpus_ids: np.ndarray) -> np.ndarra
     ``corpus_ids``: hashes of the id and key of each text of the corpus, int64 ``(N,)``.
     """
     if snapshot.documents is None:
-        return NO_PLACES
+        return np.zeros(0, np.int64)
     ids = id_numbers(snapshot.documents.rows, snapshot.documents.keys)
     order = np.argsort(corpus_ids, kind="stable")
     found = order[np.searchsorted(corpus_ids, ids, sorter=order).clip(0, len(order) - 1)]
@@ -60,14 +59,9 @@ class NearestTexts(NamedTuple):
     places: np.ndarray | None  # int64 (Q, m): of these documents in the corpus; -1 if added after fit
     distances: np.ndarray  # float32 (Q, k + m), squared L2, of examples, then documents; infinite without a vote
 
-    @property
-    def voters(self) -> np.ndarray:
-        """Columns of the voters, nearest first, int64 ``(Q, 30)``, or fewer."""
-        return np.argsort(self.distances, axis=1, kind="stable")[:, :VOTERS]
-
     def temperature(self) -> float:
         """A tenth of the mean distance of the voters; 1 if all distances are 0."""
-        distances = np.take_along_axis(self.distances, self.voters, axis=1)
+        distances = np.sort(self.distances, axis=1)[:, :VOTERS]
         distances = distances[np.isfinite(distances)]
         return RELATIVE_TEMPERATURE * float(distances.mean(dtype=np.float64)) if distances.any() else 1.0
 
@@ -76,13 +70,12 @@ class NearestTexts(NamedTuple):
 
         ``document_vote``: weight of the vote of a document, relative to that of an example at the same distance.
         """
-        voters = self.voters
-        is_document = voters >= self.examples.rows.shape[1]
+        voters = np.argsort(self.distances, axis=1, kind="stable")[:, :VOTERS]  # columns, nearest first
         distances = np.take_along_axis(self.distances, voters, axis=1)
         finite = np.isfinite(distances)
         farthest = np.where(finite, distances, 0).max(1, keepdims=True)
         weights = neighbor_weights(np.where(finite, distances, farthest), temperature) * finite
-        weights *= np.where(is_document, document_vote, 1.0)
+        weights *= np.where(voters >= self.examples.rows.shape[1], document_vote, 1.0)
         weights /= np.maximum(weights.sum(1, keepdims=True), np.finfo(np.float64).tiny)
         of_all = np.zeros(self.distances.shape)
         np.put_along_axis(of_all, voters, weights, axis=1)

@@ -84,10 +84,7 @@ def fit_all(data: TrainingData, start: Start, are_known: bool = False) -> Learne
     if not data.multi_label:
         for name in experts:
             by_expert[name] = EXPERTS[name].learn_from_posterior(data, by_expert[name], soft_labels)
-    if proportions is None:
-        found = soft_labels.mean(0, dtype=np.float64)
-    else:
-        found = proportions
+    found = soft_labels.mean(0, dtype=np.float64) if proportions is None else proportions
     shift = np.zeros(len(found))
     if not data.multi_label and not (are_known and proportions is None):
         shift = log_shift(found, data.targets, proportions is None)

@@ -45,12 +45,6 @@ class Array(NamedTuple):
     is_distribution: bool = False  # whether rows sum to 1 if a text has one label
 
 
-class Prefix(NamedTuple):
-    """Beginning of the saved names of a record's fields."""
-
-    text: str
-
-
 Fraction = Annotated[float, UP_TO_ONE]
 Count = Annotated[int, Range(0, 2**53)]  # of texts: smaller integers are exact as floats
 NotNegative = Annotated[float, Range(0, math.nextafter(math.inf, 0))]
@@ -84,24 +78,23 @@ def types_of(record: type) -> dict[str, Any]:
     return get_type_hints(record, include_extras=True)
 
 
-class Saved(NamedTuple):
-    """Field that is saved: the attributes that lead to it, and its type."""
+def saved_fields(
+    record: type, prefix: str = "", path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, tuple[str, ...], Any]]:
+    """Each field of a record and of the records in it; those that are marked with None are left out.
 
-    path: tuple[str, ...]
-    kind: Any  # an ``Array``, or a type of JSON
-
-
-def saved_fields(record: type, prefix: str = "", path: tuple[str, ...] = ()) -> Iterator[tuple[str, Saved]]:
-    """Saved name of each field of a record and of the records in it; those that are marked with None are left out."""
+    Yields the saved name, the attributes that lead to the field, and its type: an ``Array``, or a type of JSON. A
+    record that is marked with a text has this before the names of its fields.
+    """
     for name, kind in types_of(record).items():
         inner, *marks = get_args(kind) if get_origin(kind) is Annotated else (kind,)
         own_path = (*path, name)
         if inner is np.ndarray:
-            yield prefix + name, Saved(own_path, marks[0])
+            yield prefix + name, own_path, marks[0]
         elif hasattr(inner, "_fields") or hasattr(inner, "__dataclass_fields__"):
-            yield from saved_fields(inner, marks[0].text if marks else prefix, own_path)
+            yield from saved_fields(inner, marks[0] if marks else prefix, own_path)
         elif None not in marks:
-            yield prefix + name, Saved(own_path, kind)
+            yield prefix + name, own_path, kind
 
 
 def restored(record: type, settings: dict[str, Any], arrays: dict[str, np.ndarray], prefix: str = "") -> Any:
@@ -110,7 +103,7 @@ def restored(record: type, settings: dict[str, Any], arrays: dict[str, np.ndarra
     for name, kind in types_of(record).items():
         inner, *marks = get_args(kind) if get_origin(kind) is Annotated else (kind,)
         if hasattr(inner, "_fields") or hasattr(inner, "__dataclass_fields__"):
-            found[name] = restored(inner, settings, arrays, marks[0].text if marks else prefix)
+            found[name] = restored(inner, settings, arrays, marks[0] if marks else prefix)
             continue
         saved = arrays if inner is np.ndarray else settings
         if prefix + name in saved:

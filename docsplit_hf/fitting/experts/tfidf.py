@@ -36,7 +36,8 @@ def fit_words(words: NumberedWords) -> tuple[list[str], np.ndarray, sp.csr_matri
     starts = np.cumsum([0, *map(len, words.of_texts)])
     counts = sp.csr_matrix((np.ones(len(columns), np.float32), columns, starts), (texts, len(alphabetical)))
     counts.sum_duplicates()  # also sorts the columns
-    kept = np.flatnonzero(_are_terms(np.bincount(counts.indices, minlength=len(alphabetical)), texts))
+    holders = np.bincount(counts.indices, minlength=len(alphabetical))  # texts with each word
+    kept = np.flatnonzero(holders > 0 if texts < FEW_TEXTS else (holders >= 2) & (holders <= texts / 2))
     if not len(kept):
         return [], np.zeros(0, np.float32), None
     frequencies = counts.sum(0).A1[kept]
@@ -44,11 +45,6 @@ def fit_words(words: NumberedWords) -> tuple[list[str], np.ndarray, sp.csr_matri
     transformer = TfidfTransformer(sublinear_tf=True)
     weights = transformer.fit_transform(counts[:, kept])
     return [words.vocabulary[alphabetical[column]] for column in kept], transformer.idf_, weights
-
-
-def _are_terms(holders: np.ndarray, texts: int) -> np.ndarray:
-    """Whether words with so many ``holders`` ``(V,)`` among the texts are terms; most are, if the texts are few."""
-    return holders > 0 if texts < FEW_TEXTS else (holders >= 2) & (holders <= texts / 2)
 
 
 class WordRows(NamedTuple):

@@ -97,7 +97,7 @@ def surest_documents(posterior: np.ndarray, examples: np.ndarray) -> np.ndarray:
     documents = np.setdiff1d(np.arange(len(posterior)), examples)
     share = min(SURE_SHARE, MAX_SURE_DOCUMENTS / max(len(documents), 1))
     labels = posterior[documents].argmax(1)
-    found = [np.zeros(0, np.int64)]
+    found = []
     for label in range(posterior.shape[1]):
         own = documents[labels == label]
         surest_first = np.argsort(-posterior[own, label], kind="stable")
@@ -222,12 +222,9 @@ def choose_example_weight(
     for some in in_batches(numbers, targets.shape[1] * len(candidates), len(corpus.ids)):
         learned = [rows[folds != fold] for fold in some]
         propagated = propagate_in_folds(corpus.graph, learned, [targets[folds != fold] for fold in some], False)
-        weights = []
-        for example_weight in candidates:
-            for own in learned:
-                of_texts = np.ones(len(corpus.whitened), np.float32)
-                of_texts[own] = example_weight
-                weights.append(of_texts)
+        weights = np.ones((len(candidates) * len(learned), len(corpus.whitened)), np.float32)
+        for place, of_texts in enumerate(weights):
+            of_texts[learned[place % len(learned)]] = candidates[place // len(learned)]
         found = fit_topics(corpus.whitened, 2 * learned, 2 * propagated, weights, proportions)
         for place, (soft, of_texts) in enumerate(zip(found, weights, strict=True)):
             is_held_out = folds == some[place % len(some)]

@@ -104,15 +104,13 @@ def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     seen = np.unique(words.indices)  # words that no example contains get the weight 0
     ones = np.ones((len(has_label), 1), np.float32)  # for the bias
     is_always = has_label.all(0)
-    is_never = ~has_label.any(0)
-    varying = np.flatnonzero(~is_always & ~is_never)
+    varying = np.flatnonzero(has_label.any(0) & ~is_always)
     features = sp.csr_array(sp.hstack([words[:, seen], ones]))
     weights = fit_regressions(features, has_label[:, varying], VOCABULARY_INVERSE_REGULARIZATION)
     found = np.zeros((targets.shape[1], words.shape[1] + 1), np.float32)
     found[np.ix_(varying, seen)] = weights[:, :-1]
+    found[:, -1] = np.where(is_always, LOG_ODDS_OF_CONSTANT_LABEL, -LOG_ODDS_OF_CONSTANT_LABEL)
     found[varying, -1] = weights[:, -1]
-    found[is_always, -1] = LOG_ODDS_OF_CONSTANT_LABEL
-    found[is_never, -1] = -LOG_ODDS_OF_CONSTANT_LABEL
     return found
 
 

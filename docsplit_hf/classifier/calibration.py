@@ -118,10 +118,12 @@ def calibrate(
 
     likelihoods = _log_likelihoods(distances, neighbor_labels, labels, classifier, ks, temperatures, weights)
     best = _best_of_each_weight(likelihoods)
-    knn = {}
-    for k_place, temperature_place in set(best):
-        near = (distances[:, : ks[k_place]], neighbor_labels[:, : ks[k_place]])
-        knn[k_place, temperature_place] = knn_probabilities(*near, num_labels, temperatures[temperature_place])
+    knn = {
+        (place, number): knn_probabilities(
+            distances[:, : ks[place]], neighbor_labels[:, : ks[place]], num_labels, temperatures[number]
+        )
+        for place, number in set(best)
+    }
     mixed = [interpolate(knn[choice], classifier, weight) for choice, weight in zip(best, weights, strict=True)]
     likelihood = np.array([likelihoods[*choice, number] for number, choice in enumerate(best)])
     allowed = _accurate_enough(mixed, labels)

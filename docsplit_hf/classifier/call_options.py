@@ -13,7 +13,7 @@ from ..fitting.ensemble.guarantees import Guarantees
 from ..fitting.ensemble.scoring import PreparedExperts
 from ..fitting.label_sets import NO_LIMIT, check_level
 from ..fitting.prediction import CallOptions, ReadingOptions
-from ..fitting.rejection import HIGHEST_NOVELTY, RejectionLimits, min_held_out_texts, rejection_limits
+from ..fitting.rejection import HIGHEST_NOVELTY, RejectionLimits, min_held_out_texts
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +74,8 @@ def checked_options(**options: Any) -> CallOptions:
             raise ValueError(f"{name} must be True or False, got {given[name]!r}.")
     if given.get("method", METHODS[0]) not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {given['method']!r}.")
-    if "reject" in given:
-        given["reject"] = rejection_limits(given["reject"])
+    if "reject" in given and not isinstance(given["reject"], RejectionLimits):
+        given["reject"] = RejectionLimits(given["reject"])
     if "labels_at" in given:
         check_level(given["labels_at"])
     return {name: value for name, value in given.items() if name not in IGNORED_OPTIONS}

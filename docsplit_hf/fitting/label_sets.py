@@ -69,10 +69,8 @@ def label_set_limits(
     if not per_class:
         limit = guaranteed_limit(right_nonconformity, outside, importance)
         return LabelSetLimits(by_label=np.full(labels.shape[1], limit), per_class=False)
-    limits = []
-    for has_label in labels.T:
-        of_label = right_nonconformity[has_label]
-        limits.append(guaranteed_limit(of_label, outside, np.ones((1, len(of_label)))))
+    of_labels = [right_nonconformity[has_label] for has_label in labels.T]
+    limits = [guaranteed_limit(values, outside, np.ones((1, len(values)))) for values in of_labels]
     return LabelSetLimits(by_label=np.array(limits), per_class=True)
 
 

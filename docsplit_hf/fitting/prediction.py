@@ -232,11 +232,12 @@ def raise_if_unreadable(answer: Answer | list[Answer]) -> None:
 def _path(prediction: Prediction, row: int, label: int) -> list[ScoredLabel]:
     """Nodes from the top to a label with their probabilities, and the label."""
     scores = prediction.probabilities[row]
-    nodes = [(prediction.label_names[label], scores[label])]
-    for level in reversed(prediction.tree):
+    path = []
+    for level in prediction.tree:
         node = level.node_of_label[label]
-        nodes.insert(0, (level.names[node], scores[level.node_of_label == node].sum()))
-    return [ScoredLabel(label=name, score=float(score)) for name, score in nodes]
+        score = float(scores[level.node_of_label == node].sum())
+        path.append(ScoredLabel(label=level.names[node], score=score))
+    return [*path, ScoredLabel(label=prediction.label_names[label], score=float(scores[label]))]
 
 
 def _neighbor(prediction: Prediction, row: int, rank: int) -> ShownText:

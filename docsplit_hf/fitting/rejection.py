@@ -240,11 +240,6 @@ class RejectionLimits:
             )
 
 
-def rejection_limits(reject: float | RejectionLimits) -> RejectionLimits:
-    """Convert the option ``reject``, which may be the error rate alone."""
-    return reject if isinstance(reject, RejectionLimits) else RejectionLimits(reject)
-
-
 def least_error(importance: np.ndarray, failure: float = 1 - GUARANTEE_CONFIDENCE) -> float:
     """Lowest error rate that held-out texts can guarantee, if all answers are right; ``importance`` is ``(B, m)``.
 

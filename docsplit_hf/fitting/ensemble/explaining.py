@@ -52,11 +52,12 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
         words=_top_words(scored, ensemble, row, column, against),
     )
     if scored.style is not None:
-        described: list[str] = []
-        for name, contribution in zip(ensemble.experts, log_odds, strict=True):
-            if contribution > 0:
-                learned = ensemble.learned.by_expert[name]
-                described += EXPERTS[name].described(learned, scored.style[row], column, against)
+        described = [
+            words
+            for name, contribution in contributions.items()
+            if contribution > 0 and name in EXPERTS
+            for words in EXPERTS[name].described(ensemble.learned.by_expert[name], scored.style[row], column, against)
+        ]
         if described:
             explanation["style"] = described
     return explanation
@@ -124,8 +125,8 @@ def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, tex
     contribution_of = dict(zip(scored.words.row(row).indices.tolist(), contributions.tolist(), strict=True))
     counts = [Counter(words_of(text[place.start : place.end])) for place in origin.places]
     totals = sum(counts, Counter())
-    sums = []
-    for count in counts:
-        shares = ((vocabulary.get(word), times / totals[word]) for word, times in count.items())
-        sums.append(sum(contribution_of.get(term, 0.0) * share for term, share in shares))
+    sums = [
+        sum(contribution_of.get(vocabulary.get(word), 0.0) * (times / totals[word]) for word, times in count.items())
+        for count in counts
+    ]
     return origin.places[int(np.argmax(sums))]

@@ -130,10 +130,11 @@ class Fit:
     def from_state(cls, state: FittedState) -> Fit:
         """Restore what ``to_state`` converted, bit for bit."""
         arrays = state.arrays
-        by_expert: dict[str, dict[str, np.ndarray]] = {name: {} for name in state.settings["weights"]}
-        for name, learned in by_expert.items():
-            for array in EXPERTS[name].saved_arrays(state.settings["has_head"]):
-                learned[array] = arrays[f"{name}.{array}"]
+        has_head = state.settings["has_head"]
+        by_expert = {
+            name: {array: arrays[f"{name}.{array}"] for array in EXPERTS[name].saved_arrays(has_head)}
+            for name in state.settings["weights"]
+        }
         return restored(cls, state.settings | {"by_expert": by_expert, "terms": state.vocabulary}, arrays)
 
 

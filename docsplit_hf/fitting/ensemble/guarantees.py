@@ -111,7 +111,6 @@ class Guarantees(NamedTuple):
 
     def novelty_limit(self, lost: float | None = None) -> float:
         """Highest novelty at which a text still gets an answer."""
-        self._require_held_out()
         lost = self.default_lost if lost is None else lost
         values = self.novelty(self.held_out.familiarity)
         return min(HIGHEST_NOVELTY, guaranteed_limit(values, lost, self.importance_weights()) if lost else 1.0)

@@ -194,8 +194,7 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray, grou
     to_documents = None
     if nearest.documents is not None:
         places.append(nearest.places)
-        mean = corpus.document_vectors.mean
-        to_documents = closeness_to_documents(nearest, embeddings, mean)
+        to_documents = closeness_to_documents(nearest, embeddings, corpus.document_vectors.mean)
     return Voters(np.hstack(places), nearest.weights(temperature), temperature, to_documents)
 
 

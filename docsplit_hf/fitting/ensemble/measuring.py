@@ -85,6 +85,7 @@ def _report(
     scores = weighing.scores
     draws = weighing.proportions.draws
     importance = importance_weights(scores.targets > 0, draws)
+    folds = "folds of the examples" if len(scores.targets) else "nothing to hold out"
     interval: list[float] = []
     answered: dict[str, float] = {}
     needed: dict[str, int] = {}
@@ -103,7 +104,7 @@ def _report(
         left_out=problem.left_out,
         lacking=dict(problem.lacking),
         labels=ensemble.labels,
-        measured_on=_measured_on(problem, len(scores.targets)),
+        measured_on=folds if problem.held_out is None else HELD_OUT_TEXTS,
         texts=len(scores.targets),
         single=[name for name, total in zip(ensemble.labels, data.targets.sum(0), strict=True) if total == 1],
         shares=dict(zip(ensemble.experts, weighing.weights.relative.tolist(), strict=True)),
@@ -161,13 +162,6 @@ def _levels(guarantees: Guarantees, labels: list[str], importance: np.ndarray) -
         )
         for number, level in enumerate((*guarantees.tree, of_labels))
     ]
-
-
-def _measured_on(problem: Problem, texts: int) -> str:
-    """Describe the texts that experts are measured on."""
-    if problem.held_out is not None:
-        return HELD_OUT_TEXTS
-    return "folds of the examples" if texts else "nothing to hold out"
 
 
 def _source_of_proportions(problem: Problem) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -26,11 +27,9 @@ class VotersForDisplay:
 
     def __init__(self, experts: PreparedExperts, scored: Scores) -> None:
         nearest = scored.nearest
-        self._experts = experts
+        self._ensemble = experts.ensemble
         self._columns = scored.columns
-        self._examples = nearest.examples
-        self._documents = nearest.documents
-        self._places = nearest.places
+        self._nearest = nearest
         # Texts that do not vote have an infinite distance; each query shows as many neighbors as all queries have.
         most = nearest.distances.shape[1]
         count = int(np.isfinite(nearest.distances).sum(1).min(initial=most))
@@ -41,12 +40,11 @@ class VotersForDisplay:
         """Describe one neighbor of a text; rank 0 is the nearest."""
         found, column = self._at(query, rank)
         shown = found.example(query, column)
-        if found is self._examples:
+        if found is self._nearest.examples:
             return shown
-        ensemble = self._experts.ensemble
-        soft_labels = ensemble.learned.soft_labels[self._places[query, column]]
-        names = [self._examples.label_names[number] for number in self._columns]
-        if ensemble.multi_label:
+        soft_labels = self._ensemble.learned.soft_labels[self._nearest.places[query, column]]
+        names = [self._nearest.examples.label_names[number] for number in self._columns]
+        if self._ensemble.multi_label:
             likely = [name for name, probability in zip(names, soft_labels, strict=True) if probability >= 0.5]
             return shown | {"labels": likely}
         best = int(soft_labels.argmax())
@@ -60,10 +58,8 @@ class VotersForDisplay:
 
     def _at(self, query: int, rank: int) -> tuple[SearchResult, int]:
         column = int(self._order[query, rank])
-        examples = self._examples.rows.shape[1]
-        if column < examples:
-            return self._examples, column
-        return self._documents, column - examples
+        examples = self._nearest.examples.rows.shape[1]
+        return (self._nearest.examples, column) if column < examples else (self._nearest.documents, column - examples)
 
 
 def predict_with_experts(
@@ -114,7 +110,7 @@ def predict_with_experts(
         has_no_content=has_no_content,
         is_in_set=is_in_set,
         labels_per_class=per_class,
-        explain=_Explainer(experts, inputs, scored).explain,
+        explain=_explainer(experts, inputs, scored),
     )
 
 
@@ -143,33 +139,29 @@ def _label_sets(experts: PreparedExperts, scored: Scores, level: float) -> tuple
     return is_in_set & is_possible, limits.per_class
 
 
-class _Explainer:
-    """Makes explanations of the labels of scored texts."""
+def _explainer(experts: PreparedExperts, inputs: TextInputs, scored: Scores) -> Callable[[int, int], Explanation]:
+    """Make a function that explains a label of a scored text, both by number."""
 
-    def __init__(self, experts: PreparedExperts, inputs: TextInputs, scored: Scores) -> None:
-        self._experts = experts
-        self._inputs = inputs
-        self._scored = scored
-        self._passage_probabilities = cache(self._score_passages)  # the labels of a text are explained one by one
+    @cache  # the labels of a text are explained one by one
+    def of_passages(row: int) -> np.ndarray:
+        """Score each passage, ``(p, L)``; head logits are those of the whole text."""
+        embeddings, spans = inputs.embedded.passages.of(row)
+        parts = [inputs.texts[row][start:end] for start, end in spans]
+        head_logits = inputs.embedded.logits[[row] * len(parts)]
+        return score_texts(experts, embeddings, parts, head_logits).probabilities
 
-    def explain(self, row: int, label: int) -> Explanation:
-        explanation = explain(self._scored, self._experts.ensemble, row, label)
-        passages = self._inputs.embedded.passages
+    def explained(row: int, label: int) -> Explanation:
+        explanation = explain(scored, experts.ensemble, row, label)
+        passages = inputs.embedded.passages
+        origin = inputs.origin(row)
         if passages is not None and passages.counts[row] > 1:
-            probabilities = self._passage_probabilities(row)[:, label]
+            probabilities = of_passages(row)[:, label]
             best = int(np.flatnonzero(probabilities >= probabilities.max() - PROBABILITY_TOLERANCE)[0])
-            explanation["passage"] = self._inputs.passage(row, best)
-            return explanation
-        origin = self._inputs.origin(row)
-        if origin is not None and len(origin.places) > 1:
-            place = deciding_place(self._scored, self._experts.ensemble, row, label, self._inputs.texts[row], origin)
+            explanation["passage"] = inputs.passage(row, best)
+        elif origin is not None and len(origin.places) > 1:
+            place = deciding_place(scored, experts.ensemble, row, label, inputs.texts[row], origin)
             if place is not None:
-                explanation["passage"] = self._inputs.span(row, place.start, place.end)
+                explanation["passage"] = inputs.span(row, place.start, place.end)
         return explanation
 
-    def _score_passages(self, row: int) -> np.ndarray:
-        """Score each passage, ``(p, L)``; head logits are those of the whole text."""
-        embeddings, spans = self._inputs.embedded.passages.of(row)
-        parts = [self._inputs.texts[row][start:end] for start, end in spans]
-        head_logits = self._inputs.embedded.logits[[row] * len(parts)]
-        return score_texts(self._experts, embeddings, parts, head_logits).probabilities
+    return explained

@@ -135,11 +135,15 @@ def _teacher(
 
 
 def _possible_experts(problem: Problem, has_teacher: bool) -> list[str]:
-    has_words = problem.corpus.words is not None
-    has_names = problem.name_embeddings is not None
-    unmet = {}
-    for name in problem.wanted_experts:
-        unmet[name] = EXPERTS[name].unmet_need(has_words, problem.snapshot.multi_label, has_names, has_teacher)
+    unmet = {
+        name: EXPERTS[name].unmet_need(
+            has_words=problem.corpus.words is not None,
+            multi_label=problem.snapshot.multi_label,
+            has_label_names=problem.name_embeddings is not None,
+            has_teacher=has_teacher,
+        )
+        for name in problem.wanted_experts
+    }
     possible = [name for name, need in unmet.items() if need is None]
     if not possible:
         reasons = "; ".join(f"{name!r} needs {need}" for name, need in unmet.items())

@@ -66,14 +66,12 @@ def robust_spreads(spreads: np.ndarray, texts: int, experts: Sequence[str], typi
     of constant logits, count as 0. Experts without a typical spread keep theirs.
     """
     measured = np.where(np.isfinite(spreads), spreads, 0.0)
-    found = []
-    for name, own, given in zip(experts, measured, spreads, strict=True):
-        if name not in typical:
-            found.append(given)
-            continue
-        squares = texts * own**2 + TEXTS_OF_TYPICAL_SPREAD * typical[name] ** 2
-        found.append(np.sqrt(squares / (texts + TEXTS_OF_TYPICAL_SPREAD)))
-    return np.array(found)
+    found = spreads.copy()
+    for number, (name, own) in enumerate(zip(experts, measured, strict=True)):
+        if name in typical:
+            squares = texts * own**2 + TEXTS_OF_TYPICAL_SPREAD * typical[name] ** 2
+            found[number] = np.sqrt(squares / (texts + TEXTS_OF_TYPICAL_SPREAD))
+    return found
 
 
 def features(evidence: Evidence) -> dict[str, float]:

@@ -48,8 +48,7 @@ def fit_soft_probe(vectors: np.ndarray, probabilities: np.ndarray) -> np.ndarray
     labels = probabilities.shape[1]
     targets = (1 - SMOOTHING) * probabilities.astype(np.float64) + SMOOTHING / labels
     inputs = np.column_stack([vectors, np.ones(len(vectors))]).astype(np.float64)
-    penalized = np.ones(inputs.shape[1])
-    penalized[-1] = 0.0  # not the bias
+    penalized = np.append(np.ones(vectors.shape[1]), 0.0)  # not the bias
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weights = flat.reshape(labels, -1)

@@ -74,7 +74,6 @@ def fit_all(data: TrainingData, start: Start, are_known: bool = False) -> Learne
     proportions of all texts.
     """
     experts = data.experts
-    proportions = data.proportions
     propagated, soft_labels = start
     data = data._replace(soft_labels=propagated) if data.multi_label else _with_soft_labels(data, soft_labels)
     by_expert = {name: EXPERTS[name].fit(data) for name in experts}
@@ -84,10 +83,11 @@ def fit_all(data: TrainingData, start: Start, are_known: bool = False) -> Learne
     if not data.multi_label:
         for name in experts:
             by_expert[name] = EXPERTS[name].learn_from_posterior(data, by_expert[name], soft_labels)
-    found = soft_labels.mean(0, dtype=np.float64) if proportions is None else proportions
+    is_estimated = data.proportions is None
+    found = soft_labels.mean(0, dtype=np.float64) if is_estimated else data.proportions
     shift = np.zeros(len(found))
-    if not data.multi_label and not (are_known and proportions is None):
-        shift = log_shift(found, data.targets, proportions is None)
+    if not data.multi_label and not (are_known and is_estimated):
+        shift = log_shift(found, data.targets, is_estimated)
     return Learned(propagated, shift.astype(np.float32), found.astype(np.float32), by_expert)
 
 

@@ -100,17 +100,5 @@ class Tfidf:
 
 
 def times_transposed(words: sp.csr_matrix | WordRows, matrix: np.ndarray) -> np.ndarray:
-    """Multiply ``words @ matrix.T``, of TF-IDF ``(N, V)`` and a matrix ``(r, V)``: ``(N, r)``.
-
-    scipy would copy the whole matrix, which takes longer than everything else for a few texts. So for these, only the
-    columns of words that they have are multiplied, in the same order, which changes no bit.
-    """
-    if isinstance(words, WordRows):
-        return words.times_transposed(matrix)
-    import scipy.sparse as sp
-
-    if words.nnz > matrix.shape[1]:
-        return np.asarray(words @ matrix.T)
-    present, places = np.unique(words.indices, return_inverse=True)
-    compact = sp.csr_matrix((words.data, places, words.indptr), shape=(words.shape[0], len(present)))
-    return np.asarray(compact @ matrix[:, present].T)
+    """Multiply ``words @ matrix.T``, of TF-IDF ``(N, V)`` and a matrix ``(r, V)``: ``(N, r)``."""
+    return words.times_transposed(matrix) if isinstance(words, WordRows) else np.asarray(words @ matrix.T)

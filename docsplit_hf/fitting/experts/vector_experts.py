@@ -69,8 +69,7 @@ class HeadOrProbe(Expert):
         documents = surest_documents(posterior, data.rows)
         rows = np.concatenate([data.rows, documents])
         targets = np.concatenate([data.targets, np.eye(posterior.shape[1])[posterior[documents].argmax(1)]])
-        weights = np.ones(len(rows))
-        weights[len(data.rows) :] = SURE_DOCUMENT_WEIGHT
+        weights = np.repeat([1.0, SURE_DOCUMENT_WEIGHT], [len(data.rows), len(documents)])
         embeddings = data.corpus.vectors[rows, :dimensions]
         scale = 1 / np.linalg.norm(embeddings, axis=1).mean()  # beside words, embeddings have a norm below 1
         of_embeddings, biases = fit_probe(scale * embeddings, targets, multi_label=False, weights=weights)

@@ -145,9 +145,9 @@ def _suggestion(choice: Choice, table: pa.Table, probabilities: np.ndarray, read
         suggestion["labels"] = [names[i] for i in np.flatnonzero(probabilities >= thresholds)]
         least_certain = np.argsort(np.abs(2 * probabilities - 1), kind="stable")[:2]
     guessed = " or ".join(f"{names[i]} ({probabilities[i]:.0%})" for i in least_certain)
-    unlabeled = len(choice.cluster) - 1
     suggestion["reason"] = (
-        f"similar documents without a label: {unlabeled:,}, with a label: {choice.examples:,}; guessed: {guessed}"
+        f"similar documents without a label: {len(choice.cluster) - 1:,}, with a label: {choice.examples:,}; "
+        f"guessed: {guessed}"
     )
     return suggestion
 

@@ -242,9 +242,9 @@ def _path(prediction: Prediction, row: int, label: int) -> list[ScoredLabel]:
 
 def _neighbor(prediction: Prediction, row: int, rank: int) -> ShownText:
     """Describe a neighbor with its weight."""
-    neighbor = prediction.neighbors.example(row, rank)
-    neighbor |= {"weight": float(prediction.neighbor_weights[row, rank])}
-    neighbor |= _text_passage(prediction, prediction.neighbors, row, rank)
+    found = prediction.neighbors
+    weight = float(prediction.neighbor_weights[row, rank])
+    neighbor = found.example(row, rank) | {"weight": weight} | _text_passage(prediction, found, row, rank)
     return {name: value for name, value in neighbor.items() if name != "text_pair" or value is not None}
 
 

@@ -117,17 +117,15 @@ class DriftReport:
         Args:
             path: The file; an existing one is replaced.
         """
-        content = asdict(self) | {"verdict": self.verdict}
-        if self.level == float("inf"):  # JSON has no infinity
-            content["level"] = None
+        level = None if self.level == float("inf") else self.level  # JSON has no infinity
+        content = asdict(self) | {"level": level, "verdict": self.verdict}
         write_file(path, json.dumps(content, indent=2) + "\n")
 
     def __str__(self) -> str:
         import pandas as pd
 
         empty = f" ({self.empty:,} empty left out)" if self.empty else ""
-        noun = "text" if self.texts == 1 else "texts"
-        head = f"{self.texts:,} {noun}{empty} against {self.earlier:,} {self.against}."
+        head = f"{self.texts:,} text{'s' * (self.texts != 1)}{empty} against {self.earlier:,} {self.against}."
         table = pd.DataFrame.from_dict({name: _cells(change) for name, change in self._rows().items()}, orient="index")
         lines = [textwrap.fill(f"{head} {self.verdict}", PRINTED_WIDTH), table.to_string()]
         if len(self.labels) > MAX_PRINTED_LABELS:
@@ -154,8 +152,7 @@ class DriftReport:
         for name, change in labels[:MAX_PRINTED_LABELS]:
             # No interval: with many labels, some would exclude 0 by chance.
             rows[f"label {_cut(name)}"] = Change(change.now, change.then)
-        known = {name.replace("_", " "): change for name, change in self.drift.items() if change.now is not None}
-        return rows | known
+        return rows | {name.replace("_", " "): one for name, one in self.drift.items() if one.now is not None}
 
 
 def _cells(change: Change) -> dict[str, str]:

@@ -23,7 +23,7 @@ from ..experts.schema import (
     restored,
     saved_fields,
 )
-from ..experts.style import STYLE_NUMBERS, style_of_texts
+from ..experts.style import STYLE_NUMBERS
 from ..experts.teacher_expert import ANSWERS as TEACHER_ANSWERS
 from ..experts.teacher_expert import SETTING as TEACHER_SETTING
 from ..experts.teacher_expert import EarlierTeacherSetting, TeacherSetting
@@ -70,10 +70,6 @@ class Ensemble:
     def word_features(self, texts: list[str]) -> WordRows | None:
         """Words of texts, TF-IDF ``(N, V)``."""
         return None if self.tfidf is None else self.tfidf.transform(texts)
-
-    def style_features(self, texts: list[str]) -> np.ndarray | None:
-        """How texts are written, ``(N, S)``; None if no expert reads it."""
-        return style_of_texts(texts) if any(EXPERTS[name].reads_style for name in self.experts) else None
 
     def label_columns(self, label_names: Sequence[str]) -> np.ndarray:
         """Numbers of the fitted labels among all labels, ``(C,)``."""

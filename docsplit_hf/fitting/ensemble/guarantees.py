@@ -153,8 +153,8 @@ class Guarantees(NamedTuple):
         held_out = self.held_out
         is_answer = np.eye(held_out.probabilities.shape[1], dtype=bool)[held_out.probabilities.argmax(1)]
         sure = np.where(is_answer, self.held_out_confidence(lost)[:, None], 0)
-        weights = self.importance_weights()
-        return np.array([confidence_threshold(of_label, held_out.right, error, weights) for of_label in sure.T])
+        importance = self.importance_weights()
+        return np.array([confidence_threshold(of_label, held_out.right, error, importance) for of_label in sure.T])
 
     def outcomes_by_label(self, error: float, names: Sequence[str]) -> list[LabelOutcome]:
         """Count the held-out texts that are answered with each label, and the wrong answers among them."""
@@ -217,8 +217,6 @@ class Guarantees(NamedTuple):
 
     def answered_by_level(self, error: float) -> list[float]:
         """Fraction of texts that get an answer at each level, from the top, estimated on held-out texts."""
-        if not len(self.held_out.ids):
-            return [0.0] * (len(self.tree) + 1)
         levels = self.held_out_levels(error)
         return [self._fraction(levels == level) for level in range(len(self.tree) + 1)]
 

@@ -74,9 +74,7 @@ def one_hot(labels: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 def first_of_each_group(groups: np.ndarray) -> np.ndarray:
     """Mark the first text of each group of versions, ``(n,)``, bool ``(n,)``."""
-    is_first = np.zeros(len(groups), bool)
-    is_first[np.unique(groups, return_index=True)[1]] = True
-    return is_first
+    return np.isin(np.arange(len(groups)), np.unique(groups, return_index=True)[1])
 
 
 def are_texts(snapshot: Snapshot) -> np.ndarray:
@@ -123,7 +121,6 @@ def scores_by_folds(
     near = np.zeros(len(targets))
     parts = [data.of(np.flatnonzero(folds != fold)) for fold in range(int(folds.max()) + 1)]
     for fold, (part, start) in enumerate(zip(parts, start_in_folds(parts) if parts else (), strict=True)):
-        train = np.flatnonzero(folds != fold)
         test = np.flatnonzero(folds == fold)
         learned = fit_all(part, start)
         shift[test] = learned.shift
@@ -141,7 +138,7 @@ def scores_by_folds(
             multi_label=data.multi_label,
         )
         scores[:, test] = score_all(learned.by_expert, data.experts, features)
-        near[test] = closeness(embeddings[test], embeddings[train])
+        near[test] = closeness(embeddings[test], embeddings[folds != fold])
         progress.update()
     held_out = folds >= 0
     return HeldOutScores(
@@ -177,12 +174,11 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray, grou
     None: only copies are left out.
     """
     embeddings = snapshot.keys[order]
-    passages = take_passages(snapshot.passages, order)
     versions = min(_largest_group(corpus, groups) - 1, MAX_SKIPPED_VERSIONS)
     nearest = nearest_texts(
         snapshot,
         embeddings,
-        passages,
+        take_passages(snapshot.passages, order),
         corpus.documents,
         exclude_copies=True,
         least=VOTERS + versions if versions else 0,

@@ -54,8 +54,7 @@ def estimate_proportions(held_out: np.ndarray, targets: np.ndarray, documents: n
     for _ in range(int(np.clip(MAX_DRAWN_LOGITS // held_out.size, MIN_DRAWS, MAX_DRAWS))):
         rows = np.concatenate([rng.choice(rows, len(rows)) for rows in rows_of_label if len(rows)])
         resampled = documents[rng.integers(len(documents), size=len(documents))]
-        center = rng.standard_normal(targets.shape[1] + 1)
-        calibrate = calibration(held_out[rows], targets[rows], center)
+        calibrate = calibration(held_out[rows], targets[rows], center=rng.standard_normal(targets.shape[1] + 1))
         drawn = proportions_of(calibrate(resampled), example_proportions)
         draws.append(drawn)
         weights.append(np.bincount(rows, minlength=len(labels)) * (drawn / targets.sum(0).clip(1))[labels])

@@ -186,15 +186,13 @@ def fraction_of_versions(corpus: Corpus) -> float:
 def _are_close(corpus: Corpus) -> np.ndarray:
     """Whether each text and its nearest one are close, and both much nearer than other texts, bool ``(N,)``."""
     graph = corpus.graph
-    starts = graph.indptr[:-1]
     counts = np.diff(graph.indptr)
     order = np.lexsort((-graph.data, np.repeat(np.arange(len(counts)), counts)))
-    columns = graph.indices[order]
     weights = graph.data[order]
     has_others = counts > CLOSE_TEXTS
-    first = starts[has_others]
+    first = graph.indptr[:-1][has_others]
     nearest = np.arange(len(counts))
-    nearest[has_others] = columns[first]
+    nearest[has_others] = graph.indices[order][first]
     is_near = np.zeros(len(counts), bool)
     is_near[has_others] = weights[first] > TIMES_CLOSER * weights[first + CLOSE_TEXTS]
     cosines = np.einsum("nd,nd->n", corpus.vectors, corpus.vectors[nearest])

@@ -213,8 +213,8 @@ class FitReport:
     def __repr__(self) -> str:  # shown in a notebook if ``pipe.fit()`` is the last line of a cell
         accuracy = {record["expert"]: record["accuracy"] for record in self.measured}
         chance = at_chance(accuracy.get(ENSEMBLE, 0), accuracy.get(LARGEST_CLASS), self.texts)
-        details = f"{self._answered()}{self._by_level()}{self._styles()}"
-        return f"{self._summary()}\n{self._table()}{self._interval()}{chance}{details}"
+        parts = self._table(), self._interval(), chance, self._answered(), self._by_level(), self._styles()
+        return f"{self._summary()}\n{''.join(parts)}"
 
     def _summary(self) -> str:
         """Sentences on the examples, the measured texts and the label proportions."""
@@ -335,9 +335,7 @@ class FitReport:
         return f"\nThe ensemble is right in {found.accuracy:.1%} (95% interval: {found.low:.1%} to {found.high:.1%})."
 
     def describe_out_of_scope(self) -> str:
-        """Sentence on out-of-scope documents, and on the effect of ``reject``; empty if there are none."""
-        if not self.foreign:
-            return ""
+        """Sentence on out-of-scope documents, of which there are some, and on the effect of ``reject``."""
         found = f"About {self.foreign:.0%} of the documents seem to be of labels without examples (out-of-scope). "
         if not self.novelty:
             return (

@@ -17,7 +17,8 @@ from ..experts.neighbor_expert import (
     places_of_documents,
     vote,
 )
-from ..experts.registry import score_all
+from ..experts.registry import EXPERTS, score_all
+from ..experts.style import style_of_texts
 from ..rejection import familiarity
 from .fit import Ensemble, Fit, check_state
 
@@ -110,7 +111,7 @@ def score_texts(
         the others share the rest.
     """
     words = experts.ensemble.word_features(texts)
-    style = experts.ensemble.style_features(texts)
+    style = style_of_texts(texts) if any(EXPERTS[name].reads_style for name in experts.ensemble.experts) else None
     return score_features(
         experts, embeddings, words, style, head_logits, passages, exclude_copies, with_closeness, min_neighbors
     )
@@ -151,10 +152,9 @@ def score_features(
     )
     logits = score_all(ensemble.learned.by_expert, ensemble.weights, features)
     weights = np.array(list(ensemble.weights.values()))
-    mean = ensemble.document_vectors.mean
     to_documents = None
     if with_closeness and ensemble.compares_with_documents and nearest.documents is not None:
-        to_documents = closeness_to_documents(nearest, embeddings, mean)
+        to_documents = closeness_to_documents(nearest, embeddings, ensemble.document_vectors.mean)
     return Scores(
         probabilities=_probabilities(ensemble, logits, weights, proportions, columns),
         logits=logits,
@@ -166,7 +166,9 @@ def score_features(
         neighbor_label_proportions=proportions,
         nearest=nearest,
         votes=votes,
-        closeness=closeness_to_examples(nearest, embeddings, mean) if with_closeness else None,
+        closeness=(
+            closeness_to_examples(nearest, embeddings, ensemble.document_vectors.mean) if with_closeness else None
+        ),
         closeness_to_documents=to_documents,
     )
 

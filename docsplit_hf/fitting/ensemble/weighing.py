@@ -163,8 +163,8 @@ def choose_weights(
             scaled, scores.targets, prior.weights, data.multi_label, scores.shift, importance, prior.sharpness
         )
         regressions = [number for number, name in enumerate(ensemble.experts) if EXPERTS[name].is_regression]
-        has_single_label_logits = not data.multi_label and not data.has_head
-        if has_single_label_logits and regressions and len(scores.targets) >= EXAMPLES_TO_JUDGE:
+        # Not with several labels per text, or with the logits of a head.
+        if not (data.multi_label or data.has_head) and regressions and len(scores.targets) >= EXAMPLES_TO_JUDGE:
             gain = log_likelihood_gain(scaled, scores.targets, weights, scores.shift, importance)
             if gain < LEAST_GAIN_OVER_CHANCE:
                 low_sharpness = max(float(weights.sum()), LEAST_SHARPNESS)  # that of the ensemble, which is low
@@ -245,8 +245,7 @@ def _estimated_proportions(
 
 def _scores_of_sample(data: TrainingData, ensemble: Ensemble) -> np.ndarray:
     """Logits ``(E, S, C)`` of the sample of the corpus."""
-    corpus = data.corpus
-    features = features_of_corpus(corpus, ensemble.learned.soft_labels, data.multi_label, corpus.sample)
+    features = features_of_corpus(data.corpus, ensemble.learned.soft_labels, data.multi_label, data.corpus.sample)
     return score_all(ensemble.learned.by_expert, ensemble.experts, features)
 
 

@@ -73,8 +73,7 @@ def fit_regressions(features: sp.csr_array, targets: np.ndarray, inverse_regular
     found = np.zeros((targets.shape[1], features.shape[1]), np.float32)
     for start in range(0, targets.shape[1], LABELS_PER_BLOCK):
         columns = slice(start, start + LABELS_PER_BLOCK)
-        own = targets[:, columns].astype(np.float32)
-        block = Block(text_products, own, np.float32(inverse_regularization))
+        block = Block(text_products, targets[:, columns].astype(np.float32), np.float32(inverse_regularization))
         found[columns] = (text_products.transposed @ _minimize(block)).T
     return found
 

@@ -103,8 +103,8 @@ def nearest_texts(
     if not snapshot.document_count:
         distances = np.where(examples.distances > equal, examples.distances, np.inf)
         return NearestTexts(examples, None, None, distances)
-    added_later = int(np.count_nonzero(places < 0))
-    documents = snapshot.documents.search(queries, count + min(added_later, count), passages)
+    # More, as those that were added later do not vote.
+    documents = snapshot.documents.search(queries, count + min(int((places < 0).sum()), count), passages)
     found = places[documents.rows]
     distances = np.hstack([examples.distances, np.where(found >= 0, documents.distances, np.inf)])
     return NearestTexts(examples, documents, found, np.where(distances > equal, distances, np.inf))

@@ -167,7 +167,6 @@ def _style(text: str) -> list[float]:
     sizes = list(map(len, words))
     size_counts = Counter(sizes)
     lines = [len(line) for line in text.split("\n") if line.strip()] or [0]
-    ending = text.rstrip()
     by_word = 1 / max(len(words), 1)
     by_character = 1 / max(len(text), 1)
     sentence_length = sum(sentences) / len(sentences)
@@ -196,7 +195,7 @@ def _style(text: str) -> list[float]:
         sum(characters[c] for c in characters if c.isdigit()) * by_character,
         sum(characters[c] for c in others) * by_character,
         float(text[:1].isupper()),
-        float(ending.endswith(_LAST_OF_SENTENCE)),
+        float(text.rstrip().endswith(_LAST_OF_SENTENCE)),
         *(len(pattern.findall(text)) * by_word for pattern, _ in _PATTERNS.values()),
         *(characters[mark] * by_character for mark in MARKS),
     ]

@@ -58,8 +58,7 @@ class WordRows(NamedTuple):
     def row(self, number: int) -> WordRows:
         """One text."""
         own = slice(self.indptr[number], self.indptr[number + 1])
-        ends = np.array([0, own.stop - own.start])
-        return WordRows(self.data[own], self.indices[own], ends, (1, self.shape[1]))
+        return WordRows(self.data[own], self.indices[own], np.array([0, own.stop - own.start]), (1, self.shape[1]))
 
     def times_transposed(self, matrix: np.ndarray) -> np.ndarray:
         """Multiply with the transpose of a matrix ``(r, V)``: ``(N, r)``."""

@@ -102,10 +102,10 @@ def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     words = words[kept]
     has_label = targets[kept] > 0
     seen = np.unique(words.indices)  # words that no example contains get the weight 0
-    ones = np.ones((len(has_label), 1), np.float32)  # for the bias
     is_always = has_label.all(0)
     varying = np.flatnonzero(has_label.any(0) & ~is_always)
-    features = sp.csr_array(sp.hstack([words[:, seen], ones]))
+    # With a column of ones, for the bias.
+    features = sp.csr_array(sp.hstack([words[:, seen], np.ones((len(has_label), 1), np.float32)]))
     weights = fit_regressions(features, has_label[:, varying], VOCABULARY_INVERSE_REGULARIZATION)
     found = np.zeros((targets.shape[1], words.shape[1] + 1), np.float32)
     found[np.ix_(varying, seen)] = weights[:, :-1]

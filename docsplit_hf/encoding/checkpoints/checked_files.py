@@ -161,7 +161,7 @@ def _size_of_weights(path: Path) -> WeightsSize:
 
     try:
         with safe_open(path, framework="numpy") as file:
-            shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118
+            shapes = [file.get_slice(name).get_shape() for name in file.keys()]
     except SafetensorError as error:
         size = path.stat().st_size
         raise DamagedFilesError(f"{path} is damaged ({size:,} bytes; {error}). {REMEDY}") from error

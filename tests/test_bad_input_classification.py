@@ -150,8 +150,8 @@ def test_errors_name_the_value_and_the_next_step(action, error, message, case):
 
 
 def test_what_a_datastore_cannot_be_shows_before_texts_are_embedded(case, monkeypatch):
-    embed = "docsplit_hf.classifier.embed_examples._embed_by_all_processes"
-    monkeypatch.setattr(embed, lambda *_: pytest.fail("texts were embedded"))
+    add_rows = "docsplit_hf.classifier.embed_examples.add_rows"
+    monkeypatch.setattr(add_rows, lambda *_, **__: pytest.fail("texts were embedded"))
     with pytest.raises(ValueError, match="dtype must be 'float32' or 'float16', got 'fp16'"):
         KNNDatastore.build(case.model, case.tokenizer, case.examples, dtype="fp16")
 

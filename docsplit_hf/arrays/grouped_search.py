@@ -54,7 +54,7 @@ def grouped_search(
     mean_distances = np.zeros(len(queries))  # of each passage to all documents
     starts = np.cumsum(counts) - counts
     width = max(keys.shape[1], query_counts.max(initial=0))  # of a key, or of its distances to a query
-    for first, last in _document_blocks(counts, width):
+    for first, last in _ranges(counts, BLOCK_BYTES // (4 * width)):
         block = as_float32(keys[starts[first] : starts[last - 1] + counts[last - 1]])
         norms = np.maximum.reduceat(_squares(block), starts[first:last] - starts[first])
         nearest = _nearest_by_products(queries, query_counts, block, counts[first:last])
@@ -131,13 +131,12 @@ class _Candidates(NamedTuple):
     rows: np.ndarray  # ascending
 
 
-def _document_blocks(counts: np.ndarray, width: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of documents with at most 64 MiB of float32 ``(P, width)``; a larger document is its own range."""
+def _ranges(counts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of texts with at most ``most`` passages in all; a text with more is its own range."""
     ends = np.cumsum(counts)
     first = 0
     while first < len(counts):
-        most = ends[first] - counts[first] + BLOCK_BYTES // (4 * width)
-        last = max(int(np.searchsorted(ends, most, "right")), first + 1)
+        last = max(int(np.searchsorted(ends, ends[first] - counts[first] + most, "right")), first + 1)
         yield first, last
         first = last
 
@@ -150,7 +149,8 @@ def _nearest_by_products(
     squares = _squares(block)
     most = max(BLOCK_BYTES // (4 * len(block)), 1)  # rows of a product
     start = 0
-    for batch in _batches(query_counts, most):
+    for first_query, query_after in _ranges(query_counts, most):
+        batch = query_counts[first_query:query_after]
         total = int(batch.sum())
         firsts = np.cumsum(batch) - batch
         of_query = np.empty((total, len(counts)), dtype=np.float32)
@@ -165,16 +165,6 @@ def _nearest_by_products(
         start += total
         for first, count, nearest in zip(firsts, batch, of_documents, strict=True):
             yield of_query[first : first + count], nearest
-
-
-def _batches(query_counts: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Yield batches of the counts of queries, with at most ``most`` passages, but at least one query."""
-    ends = np.cumsum(query_counts)
-    first = 0
-    while first < len(query_counts):
-        last = max(int(np.searchsorted(ends, ends[first] - query_counts[first] + most, "right")), first + 1)
-        yield query_counts[first:last]
-        first = last
 
 
 def _closest(found: _Candidates, new: _Candidates, k: int) -> _Candidates:

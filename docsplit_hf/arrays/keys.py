@@ -94,7 +94,11 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
     in_place = isinstance(keys, np.ndarray) and keys.dtype == np.float32
     is_large = len(queries) * len(keys) > FEW_DISTANCES
     with_faiss = is_large and importlib.util.find_spec("faiss") is not None
-    nearest_of = _nearest_by_faiss if with_faiss else _nearest_by_numpy
+    nearest_of = _nearest_by_numpy
+    if with_faiss:
+        import faiss
+
+        nearest_of = faiss.knn
     step = len(keys) if in_place and with_faiss else max(SEARCHED_BYTES // (4 * keys.shape[1]), 1)
     distances = np.empty((len(queries), 0), dtype=np.float32)
     rows = np.empty((len(queries), 0), dtype=np.int64)
@@ -108,13 +112,6 @@ def exact_search(queries: np.ndarray, keys: np.ndarray, k: int) -> tuple[np.ndar
             distances = np.take_along_axis(distances, nearest, 1)
             rows = np.take_along_axis(rows, nearest, 1)
     return nearest_candidates(queries, keys, rows, k)
-
-
-def _nearest_by_faiss(queries: np.ndarray, keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The ``count`` nearest keys: squared L2 distances, and rows."""
-    import faiss
-
-    return faiss.knn(queries, keys, count)
 
 
 def _nearest_by_numpy(queries: np.ndarray, keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

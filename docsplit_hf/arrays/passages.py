@@ -30,11 +30,9 @@ class Passages(NamedTuple):
 
     def by_text(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """The embeddings, ``(p, D)``, and the spans, ``(p, 2)``, of each text in turn."""
-        start = 0
-        for count in self.counts.tolist():
-            part = slice(start, start + count)
-            yield self.embeddings[part], self.spans[part]
-            start += count
+        firsts = np.cumsum(self.counts) - self.counts
+        parts = map(slice, firsts, firsts + self.counts)
+        return ((self.embeddings[part], self.spans[part]) for part in parts)
 
 
 class Predictions(NamedTuple):

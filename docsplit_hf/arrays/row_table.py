@@ -81,10 +81,8 @@ def has_origins(table: pa.Table) -> bool:
 
 def origins_of(table: pa.Table) -> list[Origin | None]:
     """Return the file and the places of each row; None for a row without a file."""
-    origins: list[Origin | None] = []
-    for file, places in zip(table["file"].to_pylist(), table["places"].to_pylist(), strict=True):
-        origins.append(None if file is None else Origin.from_json(file, places))
-    return origins
+    rows = zip(table["file"].to_pylist(), table["places"].to_pylist(), strict=True)
+    return [None if file is None else Origin.from_json(file, places) for file, places in rows]
 
 
 def describe_invalid_origins(table: pa.Table) -> str | None:

@@ -178,16 +178,6 @@ class Snapshot:
     fitted: FittedState | None = None
 
     @property
-    def dimension(self) -> int:
-        """D of the keys."""
-        return self.keys.shape[1]
-
-    @property
-    def dtype(self) -> str:
-        """``"float32"`` or ``"float16"``."""
-        return self.keys.dtype.name
-
-    @property
     def multi_label(self) -> bool:
         """Whether rows may have several labels."""
         return self.labels.ndim == 2

@@ -147,7 +147,6 @@ class KNNDatastore:
         """Embed labeled examples, and store them with their labels and the encoder's probe embeddings.
 
         The model's configuration decides how long texts are read; if texts have several passages, these are stored too.
-        Under accelerate, each process embeds a part and gets all rows: every process must call this method.
 
         Args:
             model, tokenizer: Classifier; its retrieval embeddings become the keys.

@@ -595,7 +595,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If there are no examples to save.
         """
-        from ..storage.forgetting import forget_edits
         from .model_card import save_classifier_card
 
         datastore = self._datastore()
@@ -611,7 +610,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             else:
                 save_classifier_card(staging, str(folder), self.model.config, datastore)
             datastore.save_pretrained(staging)
-        forget_edits(folder, set(datastore.ids))
 
     def push_to_hub(self, repo_id: str, commit_message: str = "Upload a docsplit-knn pipeline", **kwargs: Any) -> Any:
         """Push model, tokenizer, datastore and calibration, in one commit, and a model card unless there is one.

@@ -314,14 +314,6 @@ class _Tokens(NamedTuple):
         lengths = np.diff(np.cumsum([0, *self.sentence_lengths]).clip(start, end))
         return _Tokens(self.ids[start:end], self.spans[start:end], lengths[lengths > 0].tolist())
 
-    def followed_by(self, other: _Tokens) -> _Tokens:
-        """Append ``other`` tokens, which begin a new sentence."""
-        return _Tokens(
-            ids=np.concatenate([self.ids, other.ids]),
-            spans=np.concatenate([self.spans, other.spans]),
-            sentence_lengths=self.sentence_lengths + other.sentence_lengths,
-        )
-
 
 def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int | None = None) -> Iterator[Chunk]:
     """Cut each text into passages, a chunk each; what ``max_passages`` cuts off is logged at the end."""
@@ -336,7 +328,11 @@ def _passages(texts: Sequence[str], settings: ChunkSettings, max_passages: int |
             tokens = window
             prompt = window_prompt
         else:
-            tokens = pending.followed_by(window)
+            tokens = _Tokens(
+                ids=np.concatenate([pending.ids, window.ids]),
+                spans=np.concatenate([pending.spans, window.spans]),
+                sentence_lengths=pending.sentence_lengths + window.sentence_lengths,
+            )
         bounds = passage_bounds(tokens.sentence_lengths, settings.max_text_tokens)
         for start, end in (bounds if is_last else bounds[:-1]).tolist():
             yielded += 1

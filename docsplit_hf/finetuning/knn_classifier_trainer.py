@@ -157,7 +157,7 @@ class KNNClassifierTrainer(BaseTrainer):
         return (loss, output) if return_outputs else loss
 
     def build_datastore(self, **options: Any) -> KNNDatastore:
-        """Embed the training set, and store it with its labels as the datastore. Every process must call it.
+        """Embed the training set, and store it with its labels as the datastore.
 
         Args:
             **options: Passed to ``KNNDatastore.build``.

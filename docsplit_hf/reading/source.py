@@ -6,7 +6,7 @@ import glob
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,11 +14,9 @@ from .characters import check_encoding
 from .file_formats import (
     FILE_FORMATS,
     MOST_RANGES,
-    file_format,
     file_state,
     load_table,
     naming,
-    read_json_rows,
     read_text_file,
     refuse_separator,
     without_gz,
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "dev"), "test": ("test",)}
-ROWS_TO_LOOK_AT = 100  # rows of JSON lines from which columns are found, as they may differ by row
 Kind = Literal["documents", "text folder", "table", "hub", "memory"]
 # Endings of files that hold a document, and no table of texts. Files of other kinds are recognized by their content.
 DOCUMENT_ENDINGS = (
@@ -173,16 +170,6 @@ def load_path(
 
     rows = load_files(path, FileOptions(encoding=encoding))
     return rows.to_iterable_dataset(min(MOST_RANGES, len(rows))) if streaming else rows
-
-
-def find_columns(path: Path, csv_separator: str | None = None, encoding: str | None = None) -> list[str]:
-    """List the columns of a file from its beginning: in JSON, from the first rows."""
-    if kind_of(path) == "documents":
-        return [*DOCUMENT_COLUMNS, "label"]
-    if path.is_file() and file_format(path) == "json":
-        rows = read_json_rows(path, encoding)
-        return list(dict.fromkeys(chain.from_iterable(islice(rows, ROWS_TO_LOOK_AT))))
-    return list(next(iter(load_path(path, streaming=True, csv_separator=csv_separator, encoding=encoding))))
 
 
 def find_text_files(folder: Path) -> list[Path]:

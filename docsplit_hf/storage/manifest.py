@@ -83,9 +83,10 @@ def naming_file_in_errors(path: Path) -> Iterator[None]:
 def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict[str, FileEntry]) -> Manifest:
     """Describe a snapshot. ``classifier``: checksums of the files of its classifier."""
     documents = snapshot.documents
+    has_files = any(state is not None and has_origins(state.rows) for state in (snapshot, documents))
     return {
         "format": FORMAT,
-        "version": VERSION if _has_files(snapshot) else VERSION_WITHOUT_FILES,
+        "version": VERSION if has_files else VERSION_WITHOUT_FILES,
         "rows": len(snapshot.keys),
         "dimension": snapshot.keys.shape[1],
         "dtype": snapshot.keys.dtype.name,
@@ -101,11 +102,6 @@ def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict
         "classifier": dict(classifier),
         "files": files,
     }
-
-
-def _has_files(snapshot: Snapshot) -> bool:
-    """Whether a text of an example or a document comes from a file."""
-    return any(state is not None and has_origins(state.rows) for state in (snapshot, snapshot.documents))
 
 
 def _passage_count(snapshot: Snapshot) -> int | None:
@@ -162,7 +158,7 @@ def read_manifest(folder: Path) -> Manifest:
     if rendered != content:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")
     for name, kind in _FIELDS.items():
-        _require(type(manifest.get(name)) is kind, path, f"{name} is {manifest.get(name)!r}, not {kind.__name__}")
+        require(type(manifest.get(name)) is kind, path, f"{name} is {manifest.get(name)!r}, not {kind.__name__}")
     _check_values(path, manifest)
     _check_files(path, manifest)
     return manifest
@@ -171,27 +167,27 @@ def read_manifest(folder: Path) -> Manifest:
 def _check_values(path: Path, manifest: dict[str, Any]) -> None:
     """Check the values of the other fields, which are JSON from outside."""
     names = manifest["label_names"]
-    _require(manifest["metric"] == METRIC, path, f"the metric is {manifest['metric']!r}, not {METRIC!r}")
-    _require(manifest["dtype"] in ("float32", "float16"), path, f"dtype is {manifest['dtype']!r}")
+    require(manifest["metric"] == METRIC, path, f"the metric is {manifest['metric']!r}, not {METRIC!r}")
+    require(manifest["dtype"] in ("float32", "float16"), path, f"dtype is {manifest['dtype']!r}")
     for name, minimum in (("rows", 0), ("dimension", 1), ("next_id", 0)):
-        _require(manifest[name] >= minimum, path, f"{name} is {manifest[name]}")
-    _require(all(isinstance(name, str) for name in names), path, "a label name is not a string")
-    _require(len(set(names)) == len(names), path, "a label name occurs twice")
-    _require(set(manifest["index"]) == {"factory", "nprobe", "rerank"}, path, f"index is {manifest['index']}")
+        require(manifest[name] >= minimum, path, f"{name} is {manifest[name]}")
+    require(all(isinstance(name, str) for name in names), path, "a label name is not a string")
+    require(len(set(names)) == len(names), path, "a label name occurs twice")
+    require(set(manifest["index"]) == {"factory", "nprobe", "rerank"}, path, f"index is {manifest['index']}")
     for name, sha256 in manifest["classifier"].items():
         is_name = isinstance(sha256, str) and "/" not in name and is_plain(name)
-        _require(is_name, path, f"a file of the classifier is {name!r}")
+        require(is_name, path, f"a file of the classifier is {name!r}")
     documents = manifest.get("documents", ...)
     if documents is not None:
         field_types = _field_types(documents)
-        _require(field_types == {"rows": int, "next_id": int}, path, f"documents is {documents!r}")
-        _require(min(documents.values()) >= 0, path, f"documents is {documents!r}")
+        require(field_types == {"rows": int, "next_id": int}, path, f"documents is {documents!r}")
+        require(min(documents.values()) >= 0, path, f"documents is {documents!r}")
     for name, rows in (("passages", manifest["rows"]), ("document_passages", documents and documents["rows"])):
         count = manifest.get(name, ...)
         is_larger = type(count) is int and rows is not None and count > rows > 0
-        _require(count is None or is_larger, path, f"{name} is {count!r}, of {rows} rows")
+        require(count is None or is_larger, path, f"{name} is {count!r}, of {rows} rows")
     fitted = manifest.get("fitted", ...)
-    _require(fitted is None or isinstance(fitted, dict), path, f"fitted is {fitted!r}")
+    require(fitted is None or isinstance(fitted, dict), path, f"fitted is {fitted!r}")
     with naming_file_in_errors(path):
         IndexOptions(**manifest["index"])
 
@@ -208,14 +204,14 @@ def _check_files(path: Path, manifest: dict[str, Any]) -> None:
         expected.add("passage_keys")
     if manifest["document_passages"] is not None:
         expected.add("document_passage_keys")
-    _require(set(files) == expected, path, f"files are {sorted(files)}, not {sorted(expected)}")
+    require(set(files) == expected, path, f"files are {sorted(files)}, not {sorted(expected)}")
     for role, entry in files.items():
-        _require(
+        require(
             _field_types(entry) == {"name": str, "bytes": int, "sha256": str}, path, f"the entry of {role} is {entry!r}"
         )
         match = FILE_NAMES[role].fullmatch(entry["name"])
         is_valid_name = match is not None and match[1] == entry["sha256"][:16]
-        _require(is_valid_name, path, f"the file of {role} is named {entry['name']!r}, not by its role and checksum")
+        require(is_valid_name, path, f"the file of {role} is named {entry['name']!r}, not by its role and checksum")
 
 
 def _field_types(entry: Any) -> dict[str, type]:
@@ -223,10 +219,10 @@ def _field_types(entry: Any) -> dict[str, type]:
     return {name: type(value) for name, value in entry.items()} if isinstance(entry, dict) else {}
 
 
-def _require(condition: bool, path: Path, fault: str) -> None:
-    """Raise with a description of the fault, unless the condition holds."""
+def require(condition: bool, path: Path, fault: str, remedy: str = REMEDY) -> None:
+    """Raise an error that names the file and describes the fault, unless the condition holds."""
     if not condition:
-        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
+        raise DatastoreError(f"{path}: {fault}. {remedy}")
 
 
 def _refuse_constant(name: str) -> None:

@@ -24,7 +24,7 @@ from ..arrays.keys import as_queries
 from ..content_hash import sha256_of_parts
 from .atomic_replacement import flush
 from .inside_folder import temporary_file
-from .manifest import DatastoreError, naming_file_in_errors
+from .manifest import DatastoreError, naming_file_in_errors, require
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -156,8 +156,9 @@ def _read_settings(path: Path) -> dict[str, Any]:
             f"{path} is no shard of this version of docsplit_hf: embed the corpus into a new folder, by EmbedDocuments."
         )
     for name in ("tasks", "dimension"):
-        _require(type(settings.get(name)) is int and settings[name] >= 1, path, f"{name} is {settings.get(name)!r}")
-    _require(settings.get("dtype") in DTYPES, path, f"dtype is {settings.get('dtype')!r}")
+        is_count = type(settings.get(name)) is int and settings[name] >= 1
+        require(is_count, path, f"{name} is {settings.get(name)!r}", REMEDY)
+    require(settings.get("dtype") in DTYPES, path, f"dtype is {settings.get('dtype')!r}", REMEDY)
     return settings
 
 
@@ -172,9 +173,3 @@ def _difference(existing: Mapping[str, Any], new: Mapping[str, Any], of: str = "
         elif before != now:
             described.append(f"{of}{name} is {before!r} there and {now!r} now")
     return ", ".join(described)
-
-
-def _require(condition: bool, path: Path, problem: str) -> None:
-    """Raise an error that names the file, unless a condition holds."""
-    if not condition:
-        raise DatastoreError(f"{path}: {problem}. {REMEDY}")

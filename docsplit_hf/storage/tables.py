@@ -181,9 +181,6 @@ def _text_bytes(table: pa.Table) -> int:
     import pyarrow.compute as pc
 
     columns = [column for column in table.columns if isinstance(column.type, pa.DictionaryType)]
-    total = 0
-    for column in columns:
-        for chunk in column.chunks:
-            lengths = pc.take(pc.binary_length(chunk.dictionary), chunk.indices)
-            total += pc.sum(lengths).as_py() or 0
-    return total
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    lengths = (pc.take(pc.binary_length(chunk.dictionary), chunk.indices) for chunk in chunks)
+    return sum(pc.sum(of_chunk).as_py() or 0 for of_chunk in lengths)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ import pandas as pd
 from datasets import Dataset, DatasetDict
 
 from docsplit_hf.content_hash import sha256_of_parts
+from docsplit_hf.reading.file_formats import file_format, read_json_rows
 from docsplit_hf.reading.files.finding import find_files
 from docsplit_hf.reading.holding_out import groups_to_hold_out, hold_out_of_each_class
 from docsplit_hf.reading.labeled_examples import load_labeled_examples
@@ -22,17 +24,19 @@ from docsplit_hf.reading.labels import has_several_labels, label_array, label_na
 from docsplit_hf.reading.load_documents import load_documents
 from docsplit_hf.reading.package_documentation import DOCUMENTATION, load_package_documentation
 from docsplit_hf.reading.source import (
-    find_columns,
+    DOCUMENT_COLUMNS,
     find_splits,
     find_text_files,
     is_pattern,
     kind_of,
+    load_path,
     refuse_missing_file,
 )
 
 logger = logging.getLogger(__name__)
 
 TEST_FRACTION = 0.2
+ROWS_TO_LOOK_AT = 100  # rows of JSON lines from which columns are found, as they may differ by row
 # Columns of texts that a folder may have; the first match is used.
 TEXT_COLUMNS = (("text_a", "text_b"), ("text", "text_pair"), ("text", None))
 KEPT_OF_EACH_CLASS = 20  # examples of each class in a sample of the training set
@@ -187,6 +191,16 @@ def load_evaluation_task(
         seed=seed,
     )
     return classification_task(title_of(path), splits, limits, seed, prepare)
+
+
+def find_columns(path: Path, csv_separator: str | None = None, encoding: str | None = None) -> list[str]:
+    """List the columns of a file from its beginning: in JSON, from the first rows."""
+    if kind_of(path) == "documents":
+        return [*DOCUMENT_COLUMNS, "label"]
+    if path.is_file() and file_format(path) == "json":
+        rows = read_json_rows(path, encoding)
+        return list(dict.fromkeys(chain.from_iterable(islice(rows, ROWS_TO_LOOK_AT))))
+    return list(next(iter(load_path(path, streaming=True, csv_separator=csv_separator, encoding=encoding))))
 
 
 def find_text_columns(source: Path, csv_separator: str | None, encoding: str | None) -> tuple[str, str | None]:

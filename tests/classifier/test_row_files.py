@@ -13,7 +13,7 @@ from docsplit_hf import load_documents, load_labeled_examples
 from docsplit_hf.classifier.row_files import ROWS_AT_A_TIME, check_output, check_rows, read_rows, write_rows
 from docsplit_hf.reading.characters import on_one_line
 from docsplit_hf.reading.csv_files import MARKER, harmless_cell
-from docsplit_hf.reading.source import find_columns, load_path
+from docsplit_hf.reading.source import load_path
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00\r"))
 
@@ -53,7 +53,7 @@ def test_all_readers_restore_a_safe_file(tmp_path):
     rows = [{"=text": f"+ A text {number}.", "@label": label} for number, label in enumerate(labels * 2)]
     file = tmp_path / "rows.csv"
     write_rows(file, lambda: rows, ["=text", "@label"], safe_csv=True)
-    assert find_columns(file) == ["=text", "@label"]
+    assert load_path(file).column_names == ["=text", "@label"]
     examples = load_labeled_examples(file, text_column="=text", label_column="@label", validation_size=0)["train"]
     names = examples.features["label"].names
     assert [names[label] for label in examples["label"]] == labels * 2

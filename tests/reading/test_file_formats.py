@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from docsplit_hf import load_documents, load_labeled_examples
 from docsplit_hf.reading.file_formats import byte_ranges, lines_between
-from docsplit_hf.reading.source import find_columns, load_path
+from docsplit_hf.reading.source import load_path
 
 TEXTS = [f"Café {i}, or tea?" for i in range(30)]
 LABELS = ["yes", "no", "maybe"] * 10
@@ -80,7 +80,7 @@ def test_a_folder_with_brackets_and_a_relative_path(tmp_path, monkeypatch, strea
     assert sorted(load_labeled_examples("c [2024]")["train"].features["label"].names) == ["#1", "50%"]
     write(Path("a[1].csv"), content("csv"))
     write(Path("a1.csv"), content("csv", ["Decoy."], ["x"]))
-    assert find_columns(Path("a[1].csv")) == ["text", "label"]
+    assert load_path(Path("a[1].csv")).column_names == ["text", "label"]
     assert len(load_labeled_examples("a[1].csv", validation_size=0)["train"]) == 30
 
 
@@ -107,7 +107,7 @@ def test_another_separator_is_an_option_and_an_error_suggests_it(tmp_path, separ
     splits = load_documents(file, streaming=streaming, test_size=3, csv_separator=shell)
     assert sorted(row["text"] for split in splits.values() for row in split) == sorted(TEXTS)
     assert len(load_labeled_examples(file, csv_separator=separator)["validation"]) == 3
-    assert find_columns(file, csv_separator=separator) == ["text", "label"]
+    assert load_path(file, csv_separator=separator).column_names == ["text", "label"]
 
 
 @pytest.mark.parametrize(("ending", "streaming"), [("csv", False), ("csv.gz", True), ("txt", True), ("jsonl", False)])

@@ -9,7 +9,6 @@ from safetensors import SafetensorError
 
 from ...reading.text_warnings import unlogged
 from ...storage.atomic_replacement import save_lock
-from ...storage.forgetting import forget_edits
 from ..pipelines import copied
 from .errors import CONFLICT, UNAVAILABLE, Refused, unprocessable
 from .served_folders import ServedFolder
@@ -39,7 +38,6 @@ def edit(classifier: ServedFolder, make: Callable[[KNNClassifierPipeline], dict[
             answer = make(pipe)
         state = _save_state(classifier.folder, before, pipe)
         classifier.state = state
-        forget_edits(classifier.folder, set(pipe.datastore.ids))  # in the log that earlier versions wrote
     logger.info("%s was edited by %s: %s became %s.", classifier.name, who, before.version, state.version)
     return {"version": state.version, **answer}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,16 +159,10 @@ def _size_of_weights(path: Path) -> WeightsSize:
     """Read the size of the weights in a safetensors file."""
     from safetensors import SafetensorError, safe_open
 
-    numbers = 0
     try:
         with safe_open(path, framework="numpy") as file:
-            names = list(file.keys())
-            for name in names:
-                size = 1
-                for length in file.get_slice(name).get_shape():
-                    size *= length
-                numbers += size
+            shapes = [file.get_slice(name).get_shape() for name in file.keys()]
     except SafetensorError as error:
         size = path.stat().st_size
         raise DamagedFilesError(f"{path} is damaged ({size:,} bytes; {error}). {REMEDY}") from error
-    return WeightsSize(len(names), numbers)
+    return WeightsSize(len(shapes), sum(map(math.prod, shapes)))

@@ -327,10 +327,7 @@ def _classifier_dropout(config: KNNClassifierConfig) -> float:
     """The configuration's dropout, or that of the encoder's own classifier, under any of its names."""
     names = ("classifier_dropout", "seq_classif_dropout", "hidden_dropout_prob", "dropout")
     candidates = [config.classifier_dropout, *(getattr(config.encoder_config, name, None) for name in names)]
-    for dropout in candidates:
-        if isinstance(dropout, (int, float)):
-            return dropout
-    return 0.0
+    return next((dropout for dropout in candidates if isinstance(dropout, (int, float))), 0.0)
 
 
 KNNClassifier.register_for_auto_class("AutoModelForSequenceClassification")

@@ -197,10 +197,10 @@ def describe_projection(projection: nn.Sequential) -> dict[str, Any]:
     modules = list(projection)
     normalize_first = isinstance(modules[0], UnitNorm)
     dense = modules[1:] if normalize_first else modules
-    layers = []
-    for linear, activation in zip(dense[::2], dense[1::2], strict=True):
-        name = type(activation).__name__
-        layers.append({"size": linear.out_features, "bias": linear.bias is not None, "activation": name})
+    layers = [
+        {"size": linear.out_features, "bias": linear.bias is not None, "activation": type(activation).__name__}
+        for linear, activation in zip(dense[::2], dense[1::2], strict=True)
+    ]
     return {"normalize_first": normalize_first, "layers": layers}
 
 
@@ -234,10 +234,8 @@ def check_max_length(max_length: int, model: PreTrainedModel) -> int:
 
 def _position_embeddings(model: nn.Module) -> nn.Embedding | None:
     """The table of learned absolute positions, if the model has one."""
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return module
-    return None
+    tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
+    return next((table for table in tables if isinstance(table, nn.Embedding)), None)
 
 
 def _sparse_attention_arguments(encoder: nn.Module, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:

@@ -159,7 +159,7 @@ def check_state(state: FittedState, snapshot: Snapshot) -> None:
     for name in settings["weights"]:
         for array, spec in EXPERTS[name].saved_arrays(settings["has_head"]).items():
             specs[f"{name}.{array}"] = spec
-    _check_arrays(state, specs, snapshot.dimension)
+    _check_arrays(state, specs, snapshot.keys.shape[1])
 
 
 def _check_labels(settings: Mapping[str, Any], snapshot: Snapshot) -> None:

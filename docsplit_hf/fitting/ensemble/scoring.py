@@ -131,7 +131,7 @@ def score_features(
     """Score N texts by their words, TF-IDF ``(N, V)``, and their style ``(N, S)``, as ``score_texts`` does."""
     ensemble = experts.ensemble
     if exclude_copies:  # rounded to the dtype of the keys, so that a text equals its stored key
-        embeddings = embeddings.astype(experts.snapshot.dtype, copy=False)
+        embeddings = embeddings.astype(experts.snapshot.keys.dtype, copy=False)
     vectors = ensemble.document_vectors.join(embeddings, words)
     nearest = nearest_texts(experts.snapshot, embeddings, passages, experts.places, exclude_copies, min_neighbors)
     columns = ensemble.label_columns(nearest.examples.label_names)

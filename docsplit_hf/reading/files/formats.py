@@ -26,7 +26,7 @@ from .places import PART, FileText, LeftOut
 from .readers.html_text import text_of_html
 from .readers.mails import PGP_MESSAGE, read_eml
 from .readers.office_files import read_docx, read_epub, read_open_document, read_pptx, read_word_xml
-from .readers.old_office_files import read_doc, read_ppt
+from .readers.old_office_files import POWERPOINT_97, WORD_97, read_old_office
 from .readers.outlook_mails import open_ole, read_msg
 from .readers.pdf_pages import read_pdf
 from .readers.plain_text import MARKS, decode_html, decode_text
@@ -258,10 +258,10 @@ READERS: Mapping[str, Callable[[bytes, Budget], Content]] = {
     "OpenDocument": read_open_document,
     "PDF": read_pdf,
     "PowerPoint": read_pptx,
-    "PowerPoint 97": read_ppt,
+    "PowerPoint 97": partial(read_old_office, kind=POWERPOINT_97),
     "RTF": _read_rtf,
     "Word": read_docx,
-    "Word 97": read_doc,
+    "Word 97": partial(read_old_office, kind=WORD_97),
     "Word 2003 XML": read_word_xml,
     "mail": read_eml,
     "mailbox": _read_mailbox,

@@ -71,10 +71,8 @@ def split_plain(text: str) -> list[str]:
 
 def split_lines_plain(text: str) -> list[str]:
     """Split as ``split_plain`` does, and at line ends; for passages, which additional boundaries do not harm."""
-    parts: list[str] = []
-    for line in _LINE_AND_INDENT.findall(text):
-        parts += split_plain(line)
-    return _attach_blanks(parts)
+    lines = _LINE_AND_INDENT.findall(text)
+    return _attach_blanks(chain.from_iterable(map(split_plain, lines)))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Nothing of a removed text is left in a classifier's folder, in any byte."""
 
 import copy
-import json
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,7 +8,6 @@ from transformers import pipeline
 
 from docsplit_hf.classifier.exported_classifier import load_snapshot
 from docsplit_hf.reading.example_texts import load_example_texts
-from docsplit_hf.storage.forgetting import EDIT_LOG
 from docsplit_hf.storage.tables import row_folder
 
 from ...documents import write_docx
@@ -75,21 +73,3 @@ def test_removed_texts_are_nowhere_after_the_next_save(pipe, file, tmp_path):
         pipe.remove_documents(files=["x"])
     with pytest.raises(TypeError, match="give a list"):
         pipe.remove_examples(files="x")
-
-
-def test_the_log_of_edits_of_earlier_versions_forgets_what_is_removed(pipe, file, tmp_path):
-    folder = tmp_path / "model"
-    pipe.save_pretrained(folder)
-    secret = {"id": "secret", "text": f'{TEXT} "ü" 🙂', "text_pair": None, "label": "sport"}
-    kept = {"id": "0", "text": "kept", "text_pair": None, "label": "sport"}
-    edit = {"who": "me", "key": "key", "content": {"kind": "examples", "added": [secret, kept]}, "answer": {}}
-    log = folder / EDIT_LOG
-    log.write_text(json.dumps(edit, ensure_ascii=False) + "\n")
-    size = log.stat().st_size
-    pipe.remove_examples(["secret"], files=[file])
-    pipe.remove_documents(["d-one", "d-two"])
-    pipe.save_pretrained(folder)
-    assert traces(folder) == [] and log.stat().st_size == size
-    [edit] = [json.loads(line) for line in log.read_text().splitlines()]
-    forgotten, left = edit["content"]["added"]
-    assert set(forgotten["text"]) == {"x"} and left["text"] == "kept"

@@ -19,11 +19,8 @@ def clean_pages(pages: Sequence[str]) -> tuple[list[str], int]:
     kept = drop_repeated_lines(pages)
     dropped = sum(len(page.split("\n")) for page in pages) - sum(len(page.split("\n")) for page in kept)
     words = {word for page in kept for word in re.findall(r"\w+(?:-\w+)*", page.lower())}
-    cleaned: list[str] = []
-    for page in kept:
-        page = join_hyphens(page, words).replace("\x02", "-").replace("\ufffe", "-")
-        cleaned.append(join_lines(page))
-    return cleaned, dropped
+    joined = (join_hyphens(page, words).replace("\x02", "-").replace("\ufffe", "-") for page in kept)
+    return [join_lines(page) for page in joined], dropped
 
 
 def drop_repeated_lines(pages: Sequence[str]) -> list[str]:

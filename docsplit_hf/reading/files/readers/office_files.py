@@ -129,10 +129,8 @@ def _pages_or_whole(pages: list[str], budget: Budget) -> list[Part]:
 
 def _main_document(members: ZipMembers, fallback: str) -> str:
     """The path of the main part of an office file."""
-    for _, kind, target in _relations(members, ""):
-        if kind == "officeDocument" and target in members:
-            return target
-    return fallback
+    documents = (target for _, kind, target in _relations(members, "") if kind == "officeDocument")
+    return next(filter(members.__contains__, documents), fallback)
 
 
 def _relations(members: ZipMembers, path: str) -> Iterator[tuple[str, str, str]]:

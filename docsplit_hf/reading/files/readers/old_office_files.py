@@ -11,18 +11,8 @@ WORD_97 = "application/msword"
 POWERPOINT_97 = "application/vnd.ms-powerpoint"
 
 
-def read_doc(content: bytes, budget: Budget) -> Content:
-    """Read a Word file as one text: its pages are not saved in it."""
-    return _extract(content, WORD_97, budget)
-
-
-def read_ppt(content: bytes, budget: Budget) -> Content:
-    """Read a PowerPoint file as one text, slide by slide."""
-    return _extract(content, POWERPOINT_97, budget)
-
-
-def _extract(content: bytes, kind: str, budget: Budget) -> Content:
-    """Read a file that is in memory: without OCR, a cache, or what changes the text."""
+def read_old_office(content: bytes, budget: Budget, kind: str) -> Content:
+    """Read a file as one text: without OCR, a cache, or what changes the text."""
     try:
         import xberg
     except ModuleNotFoundError as error:

@@ -30,13 +30,8 @@ def read_sheets(content: bytes, budget: Budget) -> Content:
 
 def _text_of(sheet) -> str:
     """The text of a sheet."""
-    lines: list[str] = []
-    for row in sheet.iter_rows():
-        cells = [_text_of_cell(value) for value in row]
-        line = "\t".join(cells).rstrip()
-        if line:
-            lines.append(line)
-    return "\n".join(lines)
+    lines = ("\t".join(map(_text_of_cell, row)).rstrip() for row in sheet.iter_rows())
+    return "\n".join(filter(None, lines))
 
 
 def _text_of_cell(value: object) -> str:

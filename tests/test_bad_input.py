@@ -2,6 +2,7 @@
 
 import copy
 
+import peft
 import pytest
 from datasets import Dataset, IterableDataset
 from transformers import BertConfig, BertForMaskedLM
@@ -87,6 +88,10 @@ ERRORS = {
     "a tokenizer that is larger than the model": (
         lambda c: (c.tokenizer.add_tokens([f"new{i}" for i in range(9)]), c.train()),
         ValueError, "resize_token_embeddings",
+    ),
+    "LoRA on weights that are stored nowhere": (
+        lambda c: c.train(model=peft.get_peft_model(c.model, peft.LoraConfig(target_modules="all-linear"))),
+        ValueError, "LoRA needs a base model that is saved",
     ),
     "an encoder followed by layers of sentence-transformers": (
         lambda c: (

@@ -26,8 +26,12 @@ def check_fit(
     collator: DataCollatorForDocSplit,
 ) -> None:
     """Refuse model, arguments, documents and collator that do not fit together."""
-    if hasattr(model, "peft_config") and (uses_fsdp(args) or args.deepspeed_plugin):
-        raise ValueError("An adapter that FSDP or DeepSpeed has sharded cannot be merged at the end: use DDP.")
+    if not all(adapter.base_model_name_or_path for adapter in getattr(model, "peft_config", {}).values()):
+        # The saved adapter could not be loaded without a path to its base model.
+        raise ValueError(
+            "LoRA needs a base model that is saved, and this one is not: train all parameters, or save the model and "
+            "load it with AutoModelForDocSplit.from_pretrained first."
+        )
     model = model.get_base_model() if hasattr(model, "get_base_model") else model
     if not isinstance(model, DocSplitForward):
         raise ValueError(f"{type(model).__name__} has no contrastive forward: load it with AutoModelForDocSplit.")

@@ -20,6 +20,7 @@ from transformers.trainer_utils import PredictionOutput, has_length
 from ..encoding.checkpoints.checkpoint import name_in_adapter
 from ..encoding.checkpoints.sentence_transformers_files import save_sentence_transformers_files
 from ..encoding.portable.run_encoder import use_packing
+from ..storage.atomic_replacement import replaced_at_once
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, process_count, sum_over_processes, uses_fsdp
@@ -322,12 +323,18 @@ class ContrastiveTrainer(BaseTrainer):
         """The projection head, if there is one."""
         return {} if self.projection_head is None else {HEAD_FILE: self.projection_head}
 
-    def model_to_save(self) -> nn.Module:
-        """The model to save; at the end of a run, a LoRA adapter is merged."""
-        model = self.accelerator.unwrap_model(self.model)
-        if self.is_in_train or not hasattr(model, "merge_and_unload"):
-            return self.model
-        return copy.deepcopy(model).merge_and_unload()
+    def save_merged(self, output_dir: str) -> None:
+        """Save a stock checkpoint with a PEFT adapter merged into the weights."""
+        if self.is_fsdp_enabled:
+            raise ValueError("A model that FSDP has sharded cannot be merged: merge the saved adapter with peft.")
+        if not self.is_world_process_zero():
+            return
+        merged = copy.deepcopy(self.accelerator.unwrap_model(self.model)).merge_and_unload()
+        with replaced_at_once(output_dir) as folder:
+            merged.save_pretrained(folder)
+            self.processing_class.save_pretrained(folder)
+            save_sentence_transformers_files(folder, merged.config)
+            self.save_card(folder, output_dir, is_merged=True)
 
     def saved_arguments(self) -> Mapping[str, Any]:
         """The arguments, and the settings of the collator."""
@@ -342,15 +349,14 @@ class ContrastiveTrainer(BaseTrainer):
         }
 
     def save_beside_weights(self, staging_folder: Path, final_path: Path) -> None:
-        """Write sentence-transformers' files and the card. A checkpoint with an adapter is for resuming only."""
+        """Write sentence-transformers' files and the model card."""
         save_sentence_transformers_files(staging_folder, self.encoder_config)
         name_in_adapter(staging_folder)
-        if not (staging_folder / "adapter_config.json").exists():
-            self.save_card(staging_folder, final_path)
+        self.save_card(staging_folder, final_path)
 
-    def save_card(self, staging_folder: Path, final_path: Path) -> None:
+    def save_card(self, staging_folder: Path, final_path: str | Path, is_merged: bool = False) -> None:
         """Write the model card."""
-        save_card(staging_folder, self.args.hub_model_id or str(final_path), self)
+        save_card(staging_folder, self.args.hub_model_id or str(final_path), self, is_merged)
 
     def _can_repeat_a_step(self) -> bool:
         """Whether a step that does not fit can be repeated in chunks: it must not have met other processes."""

@@ -80,7 +80,6 @@ def save_model_card(
     template = string.Template(files(template_package).joinpath("model_card.md").read_text(encoding="utf-8"))
     card = template.substitute(
         fields,
-        location=location,
         metadata=ModelCardData(**metadata).to_yaml(),
         title=Path(location).resolve().name,
         versions=", ".join(f"{package} {_version(package)}" for package in (*PACKAGES, *packages)),

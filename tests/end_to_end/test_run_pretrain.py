@@ -120,22 +120,25 @@ def test_two_processes_under_accelerate(pretrain, run_script, tmp_path):
     assert "4 documents x 2 processes" in (folder / "README.md").read_text()
 
 
-def test_lora_trains_resumes_and_is_merged_at_the_end(pretrain, texts):
+def test_lora_trains_resumes_saves_an_adapter_and_merges(pretrain, texts):
     from peft import PeftModel
 
     options = ("--use_peft", "--lora_r=4", "--learning_rate=1e-2")
     folder, _ = pretrain("lora", *options)
     shutil.rmtree(folder / "checkpoint-6")
-    folder, _ = pretrain("lora", *options, "--resume_from_checkpoint=last")
-    assert (folder / "model.safetensors").exists() and not (folder / "adapter_model.safetensors").exists()
+    folder, _ = pretrain("lora", *options, "--merge_peft", "--resume_from_checkpoint=last")
+    assert (folder / "adapter_model.safetensors").exists() and not (folder / "model.safetensors").exists()
+    assert "PeftModel.from_pretrained" in (folder / "README.md").read_text()
     base = AutoModelForMaskedLM.from_pretrained(folder.parent / "tiny")
-    adapted = PeftModel.from_pretrained(base, folder / "checkpoint-6")
+    adapted = PeftModel.from_pretrained(base, folder)
     with torch.no_grad():
         assert any(weight.abs().max() > 0 for name, weight in adapted.named_parameters() if "lora_B" in name)
     embeddings = DocumentEncoder.from_pretrained(str(folder)).encode(texts[:4], show_progress=False)
+    merged = DocumentEncoder.from_pretrained(str(folder / "merged"))
+    assert merged.encode(texts[:4], show_progress=False) == pytest.approx(embeddings, abs=1e-5)
     start = DocumentEncoder.from_pretrained(str(folder.parent / "tiny")).encode(texts[:4], show_progress=False)
     assert abs(start - embeddings).max() > 1e-3
-    _, info = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    _, info = AutoModelForMaskedLM.from_pretrained(folder / "merged", output_loading_info=True)
     assert not info["missing_keys"] and not info["unexpected_keys"]
 
 

@@ -77,20 +77,18 @@ def test_the_card_names_the_method_and_no_baseline_claims_to_be_docsplit(
 
 
 @pytest.mark.parametrize("head", [True, False])
-def test_an_adapter_is_merged_at_the_end(tiny_checkpoint, documents, tokenizer, head):
+def test_the_card_of_an_adapter_loads_it_onto_its_base_model(tiny_checkpoint, documents, tokenizer, head):
     from peft import LoraConfig, get_peft_model
 
     model = AutoModelForDocSplit.from_pretrained(str(tiny_checkpoint), mlm_head=head)
     args = ContrastiveTrainingArguments(str(tiny_checkpoint.parent / "run"), mlm_weight=0.0, use_cpu=True)
-    adapted = get_peft_model(model, LoraConfig(target_modules="all-linear", init_lora_weights=False))
+    adapted = get_peft_model(model, LoraConfig(target_modules="all-linear"))
     trainer = ContrastiveTrainer(adapted, args, documents, data_collator=DataCollatorForDocSplit(tokenizer, 64, 0.0))
-    inputs = tokenizer(["A text."], return_tensors="pt")
-    expected = adapted.eval()(inputs["input_ids"], inputs["attention_mask"]).embeddings
     trainer.save_model()
-    merged = AutoModelForDocSplit.from_pretrained(args.output_dir, mlm_head=head).eval()
-    assert torch.allclose(merged(inputs["input_ids"], inputs["attention_mask"]).embeddings, expected, atol=1e-5)
-    assert "SentenceTransformer(" in Path(args.output_dir, "README.md").read_text()
-    assert Path(args.output_dir, "modules.json").is_file()
+    card = Path(args.output_dir, "README.md").read_text()
+    loaded = {}
+    exec(next(block for block in card.split("```") if "import PeftModel" in block).removeprefix("python"), loaded)
+    assert not loaded["model"].load_adapter(args.output_dir, "default").unexpected_keys
 
 
 @pytest.mark.parametrize("options, message", [

@@ -78,7 +78,6 @@ REMOVED_OPTIONS = {
     "serve --log_texts": "no part of a text is logged",
     "evaluate --max_train_examples": "give a smaller file",
     "evaluate --max_test_examples": "give a smaller file",
-    "pretrain --merge_peft": "an adapter is merged at the end",
     "serve --max_label_characters": "the name of a label has at most 200 characters",
     "serve --wait_ms": "the server waits for no further requests",
 }

@@ -27,6 +27,7 @@ Wikipedia, streamed, on several GPUs:
 """
 
 import contextlib
+import os
 from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -181,8 +182,12 @@ def main() -> dict[str, Any]:
     if "test" in documents:
         trainer.evaluate()
     trainer.save_model()  # also pushes to the Hub with --push_to_hub
+    if model_arguments.merge_peft:
+        trainer.save_merged(os.path.join(arguments.output_dir, "merged"))
     if trainer.is_world_process_zero():
         print(describe_progress(trainer.state.log_history, arguments.output_dir))
+        if model_arguments.merge_peft:
+            print(f"The model with the merged adapter, for other libraries: {arguments.output_dir}/merged")
     end_run(trainer)
     return {"output_dir": arguments.output_dir, "evaluations": evaluations_by_step(trainer.state.log_history)}
 

@@ -54,8 +54,9 @@ class ModelArguments:
     pooling: str | None = HfArg(
         default=None, help="cls, mean, max or last. Default: the model's own, or cls; mean with --from_scratch."
     )
-    use_peft: bool = HfArg(default=False, help="Train a LoRA adapter, and merge it at the end.")
+    use_peft: bool = HfArg(default=False, help="Train a LoRA adapter instead of all parameters.")
     lora_r: int = HfArg(default=16, help="Rank of the LoRA adapter.")
+    merge_peft: bool = HfArg(default=False, help="Also save the model with the adapter merged, in output_dir/merged.")
     config_overrides: dict | str | None = HfArg(
         default=None,
         help='Overrides of the model configuration, as JSON, such as \'{"hidden_dropout_prob": 0.1, '
@@ -72,6 +73,8 @@ class ModelArguments:
         self.config_overrides = read_json_option("config_overrides", self.config_overrides, "hidden_dropout_prob")
         if self.config_overrides and self.model_name_or_path is None:
             override_config(BertConfig(), self.config_overrides)  # before anything is loaded
+        if self.config_overrides and self.use_peft:
+            raise ValueError("An adapter does not contain the settings of --config_overrides: leave out --use_peft.")
         if self.use_peft and (self.keep_layers or self.static or self.vocab_size):
             raise ValueError(
                 "--keep_layers, --static and --vocab_size change the base model of an adapter: leave out --use_peft."
@@ -84,6 +87,8 @@ class ModelArguments:
             self.vocab_size = self.vocab_size or 8192
             if self.keep_layers or self.static:
                 raise ValueError("--keep_layers and --static need a pretrained model: leave out --from_scratch.")
+        if self.merge_peft and not self.use_peft:
+            raise ValueError("--merge_peft merges a LoRA adapter: it needs --use_peft.")
 
 
 @dataclass

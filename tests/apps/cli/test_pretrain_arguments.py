@@ -45,6 +45,7 @@ def test_dataset_name_is_required_and_the_error_names_the_demonstration(capsys):
     (["--save_strategy=no", "--load_best_model_at_end"], "requires the save and eval strategy to match"),
     (['--config_overrides={"hidden_dropout": 0.1}'], "Did you mean hidden_dropout_prob"),
     (["--config_overrides=hidden_dropout_prob=0.1"], "--config_overrides must be JSON such as"),
+    (['--config_overrides={"hidden_dropout_prob": 0.1}', "--use_peft"], "An adapter does not contain"),
     (["--views_kwargs=0.1,"], "--views_kwargs must be JSON such as"),
     (["--from_scratch", "--model_name_or_path=me/mine"], "either --from_scratch or --model_name_or_path"),
     (["--hidden_size=256"], "--hidden_size 256 is for --from_scratch"),

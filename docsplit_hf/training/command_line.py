@@ -249,7 +249,7 @@ def start_run(
 def show_log(process_index: int = 0) -> None:
     """Show docsplit_hf's log: information from the first process, warnings from the others."""
     logger = logging.getLogger("docsplit_hf")
-    logger.addHandler(logging.StreamHandler())
+    logger.handlers = [logging.StreamHandler()]  # one, if this process runs two commands
     logger.setLevel(logging.INFO if process_index == 0 else logging.WARNING)
 
 

@@ -1,6 +1,7 @@
 """Command lines: help, errors, JSON, Ctrl-C."""
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ import pytest
 from transformers import HfArgumentParser
 
 from docsplit_hf import ContrastiveTrainingArguments, FileOptions, load_documents
-from docsplit_hf.training.command_line import as_typed, parse_arguments, run_script
+from docsplit_hf.training.command_line import as_typed, parse_arguments, run_script, show_log
 from docsplit_hf.training.resuming import checkpoint_to_resume
 
 from ..documents import write_pdf
@@ -169,3 +170,13 @@ def test_ctrl_c_ends_a_script_with_one_line_and_code_130_and_its_workers_silentl
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)  # like a terminal
     assert finish_script(process, log, code=130) == "ready\n\nStopped. Nothing is lost.\n"
+
+
+def test_two_commands_in_a_process_log_each_message_once(capsys, monkeypatch):
+    logger = logging.getLogger("docsplit_hf")
+    monkeypatch.setattr(logger, "handlers", [])
+    monkeypatch.setattr(logger, "level", logging.WARNING)
+    show_log()
+    show_log()
+    logger.info("Half of the text was cut off.")
+    assert capsys.readouterr().err.count("Half of the text") == 1

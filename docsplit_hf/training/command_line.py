@@ -49,6 +49,7 @@ OPTIONS_ELSEWHERE = {
     "max_predict_samples": ("test_size",),
     "max_train_samples": ("max_steps",),
     "no_cuda": ("use_cpu",),
+    "output_dir": ("output", "model_name_or_path"),
     "preprocessing_num_workers": ("num_proc",),
     "test_file": ("dataset_name", "tasks"),
     "text_column_name": ("text_column",),

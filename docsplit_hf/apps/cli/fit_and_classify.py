@@ -4,12 +4,13 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ...extras import options_of
-from ...training.command_line import script
+from ...training.command_line import NEAR, script
 from ..pipelines import check_installation
 from . import classify
 from .shared_options import OUTPUT_DIR
@@ -23,7 +24,8 @@ def fit_module() -> Any:
 def two_commands(words: Sequence[str]) -> list[list[str]]:
     """The options of ``docsplit fit`` and ``docsplit classify`` that a command line with --dataset_name gives; or none.
 
-    Options that neither knows are left to ``docsplit classify``, whose parser names them.
+    Options that neither knows are left to ``docsplit fit`` if one of its own is similar, so that its parser suggests
+    it; otherwise to ``docsplit classify``.
     """
     given = {name.removeprefix("--"): values for name, values in options_of(words)}
     if "dataset_name" not in given:
@@ -31,6 +33,8 @@ def two_commands(words: Sequence[str]) -> list[list[str]]:
     fit = fit_module()
     of_fit = _names(fit.LabeledArguments, fit.FitArguments)
     of_classify = _names(classify.PredictionArguments, classify.AnswerArguments)
+    unknown = given.keys() - of_fit - of_classify
+    of_fit |= {name for name in unknown if get_close_matches(name, of_fit - of_classify, cutoff=NEAR)}
     fitting = {name: values for name, values in given.items() if name in of_fit}
     answering = {name: values for name, values in given.items() if name in of_classify or name not in of_fit}
     answering["model_name_or_path"] = given.get("output_dir", [OUTPUT_DIR])

@@ -23,6 +23,7 @@ REFUSED = {
     "another one": ("classify", [*WITH_EXAMPLES, "--no_training"], "--no_training was removed: docsplit fit makes"),
     "no texts": ("classify", WITH_EXAMPLES, "--predict must be given: the texts to classify. To make a classifier"),
     "neither's": ("classify", [*WITH_EXAMPLES, *ANSWERS, "--max_steps=3"], "unrecognized arguments: --max_steps"),
+    "a folder of before": ("classify", [*ANSWERS, "--output_dir=o"], r"did you mean --model_name_or_path\?"),
     "no rate": ("classify", [*ANSWERS, "--novelty=0.05"], "limit what --reject leaves without a label: give it"),
     "no rate of errors": ("classify", [*ANSWERS, "--reject=5"], "reject must be the share .*, got 5"),
     "no classifier": ("audit", ["--output=r.json"], "a classifier must be given: the --output_dir of docsplit fit"),
@@ -50,6 +51,10 @@ TWO = {
         "--dataset_name a.csv --model_name_or_path e --output_dir o --predict c.csv --explian",
         ["--dataset_name a.csv --model_name_or_path e --output_dir o",
          "--model_name_or_path o --predict c.csv --explian"],
+    ),
+    "a misspelled option of fit": (
+        "--dataset_name a.csv --lable_column kind --predict c.csv",
+        ["--dataset_name a.csv --lable_column kind", "--predict c.csv --model_name_or_path output/classification"],
     ),
     "a saved classifier": ("--model_name_or_path o --predict c.csv --explain", []),
 }  # fmt: skip

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...classifier.sorting.sorted_files import SHOWN_WORDS, reason_of
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
+from ...fitting.prediction import NO_CONTENT
 from ...reading.origins import describe_place
 from .document_links import link_to
 from .sessions import Finding, PlannedText, Session, counted, percentage
@@ -196,15 +197,17 @@ def _decisive_words(explanation: Mapping[str, Any]) -> list[str]:
 
 
 def answered(session: Session, planned: Sequence[PlannedText], error_rate: float | None) -> list[PlannedText]:
-    """Classify texts or documents, with the words and the passage that decided.
+    """Classify texts or documents, with the words and the passage that decided; an empty text gets no label.
 
     ``error_rate``: the fraction of the answers that may be wrong; unsure texts get no label. None: all texts get one.
     """
     session.check_labeled()
-    texts = [one.given for one in planned]
-    answers = session.pipe(texts, show_progress=True, explain=session.fitted is not None, reject=error_rate)
+    texts = [one.given for one in planned if one.given["text"].strip()]
+    answers = iter(session.pipe(texts, show_progress=True, explain=session.fitted is not None, reject=error_rate))
+    nothing = {"label": None, "score": 0.0, "reason": NO_CONTENT}
     found = []
-    for one, answer in zip(planned, answers, strict=True):
+    for one in planned:
+        answer = next(answers) if one.given["text"].strip() else nothing
         explanation = answer.get("explanation", {})
         first_page = answer.get("page") or next(iter(answer.get("pages", ())), None)
         found.append(

@@ -17,6 +17,7 @@ from docsplit_hf.apps.page.uploads import (
     texts_of_file,
 )
 from docsplit_hf.apps.page.views import answered
+from docsplit_hf.fitting.prediction import NO_CONTENT
 from docsplit_hf.reading.columns import columns_of
 
 SMALL = PageLimits(rows=3, labels=2, characters=20)
@@ -112,3 +113,13 @@ def test_answers_to_download_are_harmless_in_a_spreadsheet(shared, tmp_path):
     assert row["input_label"] == "'=old()"
     again = texts_of_file(target, "+text", "label", PageLimits())
     assert (again.texts, again.labels) == (["- The keeper saved two."], ["=sport()"])
+
+
+def test_rows_without_a_text_get_no_answer(shared, tmp_path):
+    session = Session(shared.new_pipeline(), PageLimits())
+    session.pipe.add_examples(["The keeper saved a penalty.", "A waltz in three."], ["sport", "music"])
+    path = tmp_path / "texts.jsonl"
+    path.write_text('{"text": " "}\n{"text": "The keeper saved two."}\n{"text": null}\n')
+    planned = answered(session, rows_to_classify(path, "text", session.limits), None)
+    assert [(one.label, one.reason) for one in planned] == [(None, NO_CONTENT), ("sport", ""), (None, NO_CONTENT)]
+    assert [one.label for one in answered(session, planned[:1], None)] == [None]

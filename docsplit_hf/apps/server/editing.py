@@ -72,7 +72,7 @@ def _save_state(folder: Path, before: State, pipe: KNNClassifierPipeline) -> Sta
 def change_examples(pipe: KNNClassifierPipeline, body: ExamplesRequest, most_labels: int) -> dict[str, Any]:
     """Add, relabel and remove examples in a pipeline; return what was done.
 
-    Made once more, the same changes of examples with ids change nothing.
+    Made once more, the same changes change nothing: what is there is not added again, with or without an id.
     """
     _check_ids(pipe.datastore, body)
     removed = [row_id for row_id in pipe.datastore.ids if row_id in set(body.remove)]

@@ -49,6 +49,15 @@ def test_an_edit_that_was_saved_and_not_acknowledged_is_made_once(folder):
     assert ids_in(folder) == [*before[1:], "late"]
 
 
+def test_a_text_without_an_id_is_added_once(folder):
+    before = ids_in(folder)
+    body = {"add": [{"text": "A new text of the river.", "label": "river"}], "remove": before[-1:]}
+    answer = edited(opened(folder), body)
+    assert edited(opened(folder), body) == answer | {"removed": 0}
+    assert ids_in(folder) == [*before[:-1], *answer["ids"]]
+    assert answer["ids"] != before[-1:]  # or the same request would remove the text that it has added
+
+
 def test_edits_on_a_full_disk(fitted_folder, tmp_path):
     with small_disk(tmp_path / "disk", 2**23) as disk:
         folder = shutil.copytree(fitted_folder, disk / "subjects")

@@ -265,7 +265,7 @@ class Events:
         return {"listed": gr.Dataframe(shown, label=caption), "opened": gr.Column(visible=False)}
 
     def measured(self, session: Session) -> Values:
-        """Show the accuracy, overall and by label, and the curve of answered texts."""
+        """Show the accuracy, overall and by label."""
         table = views.labels_table(session)
         texts = counted(session.fitted.report.texts, "labeled text")
         return {

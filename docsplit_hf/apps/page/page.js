@@ -23,7 +23,7 @@
   });
   document.querySelectorAll(".upload-container").forEach((one) => one.removeAttribute("aria-label")); // it has a text
   // Gradio takes the names of files without their folders, takes no folder that is dropped, and refuses all files if one
-  // is hidden. So each file gets its path as name, with other slashes (given_files.py), and hidden ones are left out.
+  // is hidden. So each file gets its path as name, with other slashes (documents.py), and hidden ones are left out.
   const HIDDEN = /(^|[/])([.]|~[$]|thumbs[.]db$|desktop[.]ini$|__macosx[/])/i;
   const transfer = (given) => {
     const data = new DataTransfer();

@@ -75,7 +75,7 @@ def describe_plan(planned: Sequence[PlannedText]) -> str:
 
 
 def write_answers(session: Session) -> Path:
-    """Write the file of the answers, with the labels and places that a visitor has chosen."""
+    """Write the file of the answers, with the labels that a visitor has chosen."""
     from ...classifier.row_files import write_rows
 
     rows: list[Row] = []

@@ -32,9 +32,11 @@ def open_shards(folder: str | Path, options: IndexOptions) -> Snapshot:
     if options.factory != EXACT:
         fewest_rows(options.factory, shards.dimension)  # raises before all is read if FAISS refuses the index
     keys_file = cached_rows(shards.sha256).with_suffix(".safetensors")
-    is_missing = not keys_file.is_file()
-    table = mapped_rows(shards.sha256, Path(folder), lambda: _read(shards, keys_file), rewrite=is_missing)
-    keys = MappedKeys(KeyFile(keys_file), shards.sha256)
+    table = mapped_rows(shards.sha256, Path(folder), lambda: _read(shards, keys_file), beside=keys_file)
+    try:
+        keys = MappedKeys(KeyFile(keys_file), shards.sha256)
+    except ValueError as error:
+        raise ValueError(f"{keys_file}, in the cache of this machine, is damaged ({error}): delete it.") from error
     names = tuple(json.loads(table.schema.metadata[LABEL_NAMES_KEY]))
     is_labeled = len(table) > 0 and table["label"].null_count == 0
     snapshot = Snapshot(
@@ -77,11 +79,13 @@ def _batches(shards: Shards, keys_file: Path, schema: pa.Schema, names: pa.Array
                 labeled += len(label) - label.null_count
                 none = pa.nulls(len(batch), pa.string())
                 yield pa.record_batch([batch["id"], batch["text"], none, none, none, label], schema=schema)
+        if labeled not in (0, rows):
+            folder = next(iter(shards.files)).parent
+            raise DatastoreError(
+                f"{folder}: {labeled} of {rows} documents have a label: give all of them one, or none."
+            )
         file.flush()
         temporary.replace(keys_file)
-    if labeled not in (0, rows):
-        folder = next(iter(shards.files)).parent
-        raise DatastoreError(f"{folder}: {labeled} of {rows} documents have a label: give all of them one, or none.")
 
 
 def _keys_of(path: Path, embeddings: pa.ListArray, dimension: int) -> np.ndarray:

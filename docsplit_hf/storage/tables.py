@@ -113,18 +113,19 @@ def mapped_rows(
     sha256: str,
     source: Path,
     read: Callable[[], tuple[pa.Schema, Iterable[pa.RecordBatch]]],
-    rewrite: bool = False,
+    beside: Path | None = None,
 ) -> pa.Table:
-    """Map the table cached under ``sha256``; if it is missing, or with ``rewrite``, first write it by ``read``.
+    """Map the table cached under ``sha256``; if it is missing, first write it by ``read``.
 
-    ``source``: the file or folder that is read, for errors in its ids and places.
+    ``source``: the file or folder that is read, for errors in its ids and places. ``beside``: a file that ``read``
+    writes, too; if it is missing, both are written.
     """
     import pyarrow as pa
 
     path = cached_rows(sha256)
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_suffix(".lock")):  # a second process waits for the first
-        if rewrite or not path.is_file():
+        if not path.is_file() or (beside is not None and not beside.is_file()):
             start = time.perf_counter()
             schema, batches = read()
             with temporary_file(path.with_suffix(".tmp")) as temporary:

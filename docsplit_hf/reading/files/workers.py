@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         if self.process is not None:
-            with self.process as process:
+            with suppress(BrokenPipeError), self.process as process:  # of a request that it did not read
                 process.kill()
             self.process = None
             self.files = 0

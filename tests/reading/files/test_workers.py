@@ -1,0 +1,27 @@
+"""Processes that read files: what is said of those that end, and where they import from."""
+
+import subprocess
+import sys
+
+from docsplit_hf.reading.files import workers
+from docsplit_hf.reading.files.failures import CRASHED
+from docsplit_hf.reading.files.options import FileOptions
+from docsplit_hf.reading.files.workers import Worker
+
+
+def test_a_process_that_ends_before_a_request_is_a_failure_and_the_next_one_reads(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("The rent is due.")
+    start = workers._start_process
+
+    def start_one_that_ends():
+        process = subprocess.Popen(["false"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process.wait()
+        monkeypatch.setattr(workers, "_start_process", start)
+        return process
+
+    monkeypatch.setattr(workers, "_start_process", start_one_that_ends)
+    worker = Worker()
+    _, failed = worker.read(tmp_path / "a.txt", FileOptions())
+    assert (failed.reason, failed.detail) == (CRASHED, "the process that read it ended with code 1")
+    assert worker.read(tmp_path / "a.txt", FileOptions())[1].text == "The rent is due."
+    worker.close()

@@ -185,9 +185,9 @@ class KNNDatastore:
         """Open a folder of shards; keys, texts and ids stay on the disk, so there may be more rows than fit in memory.
 
         The first opening reads and checks all files, copies them to the cache of this machine in formats that are read
-        row by row, and builds the index there; an interrupted build continues. Later openings take seconds, and read
-        the shards again only if one of them has changed. Added rows are kept in memory and searched exactly until
-        ``reindex`` merges them into the index; ``save_pretrained`` saves them.
+        row by row, and builds the index there. Later openings take seconds, and read the shards again only if one of
+        them has changed. Added rows are kept in memory and searched exactly until ``reindex`` merges them into the
+        index; ``save_pretrained`` saves them.
 
         Args:
             folder: Folder written by ``EmbedDocuments``: shards of keys, ids, texts and labels. It is not changed.

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,9 +169,10 @@ class EmbedDocuments(PipelineStep):
         check_settings(Path(self.folder), settings)
         return encoder, settings
 
-    def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+    def run(self, data: Iterable[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
         """Embed the documents of a task, and pass them on."""
         folder = Path(self.folder)
+        stream = iter(data)  # a pipeline may begin with a list
         threads = torch.get_num_threads()
         with contextlib.ExitStack() as stack:
             # Another number of threads may change the last bits of an embedding.
@@ -182,7 +183,7 @@ class EmbedDocuments(PipelineStep):
                 logger.info("The shard of task %d is finished already.", rank)
                 return
             with writing_shard(folder, rank, settings) as shard, sum_up_warnings():
-                for documents in iter(lambda: list(islice(data, EMBEDDING_BATCH)), []):
+                for documents in iter(lambda: list(islice(stream, EMBEDDING_BATCH)), []):
                     with self.track_time("batch"):
                         shard.write_table(self._embed(encoder, documents))
                     yield from documents

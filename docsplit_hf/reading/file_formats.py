@@ -159,7 +159,7 @@ def naming(path: Path) -> Iterator[None]:
         if isinstance(reason, UnicodeDecodeError) or isinstance(reason.__cause__, UnicodeDecodeError):
             hint = " Give its encoding: encoding='cp1252' for many files from Windows, 'latin-1', ..."
         message = (str(reason) or repr(reason)).strip().rstrip(".")
-        if message.startswith(f"{path} cannot be used"):
+        if message.startswith(f"{path.absolute()} cannot be used"):  # as load_table names it
             raise reason from None
         raise ValueError(f"{path} cannot be used: {message}.{hint}") from error
 

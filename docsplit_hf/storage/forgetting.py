@@ -11,6 +11,7 @@ from .tables import cached_rows, rows_sha256
 
 EXPORTED = "exported"  # the folder of an exported model, beside the datastore
 TEXTS = "texts.json"  # its copy of ids, texts and labels
+UNFINISHED_EXPORT = ".export-"  # the beginning of the name of a folder in which an export is made
 
 
 @contextlib.contextmanager
@@ -25,8 +26,9 @@ def forgetting_cached_rows(datastore: Path) -> Iterator[None]:
     if before is not None and after is not None and before["files"] != after["files"]:
         if rows_sha256(before) != rows_sha256(after):
             cached_rows(rows_sha256(before)).unlink(missing_ok=True)
-        for texts in datastore.with_name(EXPORTED).glob("texts.*"):  # exports of earlier versions have another format
-            texts.unlink(missing_ok=True)
+        for place in (EXPORTED, f"{UNFINISHED_EXPORT}*/{EXPORTED}"):  # the second is of an export that was killed
+            for texts in datastore.parent.glob(f"{place}/texts.*"):  # exports of earlier versions have another format
+                texts.unlink(missing_ok=True)
 
 
 def _manifest_of(datastore: Path) -> Manifest | None:

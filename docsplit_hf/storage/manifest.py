@@ -70,14 +70,14 @@ class DatastoreError(ValueError):
 
 
 @contextlib.contextmanager
-def naming_file_in_errors(path: Path) -> Iterator[None]:
+def naming_file_in_errors(path: Path, remedy: str = REMEDY) -> Iterator[None]:
     """Turn a ``ValueError`` of the block into a ``DatastoreError`` that names the file."""
     try:
         yield
     except DatastoreError:
         raise
     except ValueError as error:
-        raise DatastoreError(f"{path}: {error} {REMEDY}") from error
+        raise DatastoreError(f"{path}: {error} {remedy}") from error
 
 
 def make_manifest(snapshot: Snapshot, classifier: Mapping[str, str], files: dict[str, FileEntry]) -> Manifest:

@@ -129,7 +129,7 @@ def read_shards(folder: str | Path) -> Shards:
         status = path.stat()
         states.append(f"{path.resolve()} {status.st_size} {status.st_mtime_ns}".encode())
     dimension = settings["dimension"]
-    with naming_file_in_errors(there[0]):
+    with naming_file_in_errors(there[0], REMEDY):
         probe = settings.get("probe")
         probe = None if probe is None else as_queries(probe, "the probe", dimension)
     return Shards(

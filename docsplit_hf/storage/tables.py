@@ -51,11 +51,15 @@ def read_table(path: Path, columns: dict[str, pa.DataType], rows: int | None = N
 
 
 def read_batches(
-    path: Path, columns: dict[str, pa.DataType], rows: int | None = None, only: str | None = None
+    path: Path,
+    columns: dict[str, pa.DataType],
+    rows: int | None = None,
+    only: str | None = None,
+    remedy: str = REMEDY,
 ) -> Iterator[pa.RecordBatch]:
     """Read a file with these columns and ``rows`` rows in batches; ``OPTIONAL_COLUMNS`` may be missing, others not.
 
-    ``only``: the single column to read.
+    ``only``: the single column to read. ``remedy``: the next step, for errors.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -68,7 +72,7 @@ def read_batches(
         wanted = {name: kind for name, kind in columns.items() if name in schema.names or name not in OPTIONAL_COLUMNS}
         found = dict(zip(schema.names, schema.types, strict=True))
         if len(schema) != len(wanted) or found != wanted:
-            raise DatastoreError(f"{path} has other columns than a datastore: {schema.to_string()}. {REMEDY}")
+            raise DatastoreError(f"{path} has other columns than a datastore: {schema.to_string()}. {remedy}")
         _check_unpacked(path, _encoded_bytes(metadata))
         if only is not None:
             columns = wanted = {only: columns[only]}
@@ -89,7 +93,7 @@ def read_batches(
     except FileNotFoundError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise DatastoreError(f"{path} is not a Parquet file: {error}. {REMEDY}") from error
+        raise DatastoreError(f"{path} is not a Parquet file: {error}. {remedy}") from error
 
 
 def row_folder() -> Path:
@@ -113,18 +117,20 @@ def mapped_rows(
     sha256: str,
     source: Path,
     read: Callable[[], tuple[pa.Schema, Iterable[pa.RecordBatch]]],
-    rewrite: bool = False,
+    beside: Path | None = None,
+    remedy: str = REMEDY,
 ) -> pa.Table:
-    """Map the table cached under ``sha256``; if it is missing, or with ``rewrite``, first write it by ``read``.
+    """Map the table cached under ``sha256``; if it is missing, first write it by ``read``.
 
-    ``source``: the file or folder that is read, for errors in its ids and places.
+    ``source``: the file or folder that is read, for errors in its ids and places, with ``remedy``, the next step.
+    ``beside``: a file that ``read`` writes, too; if it is missing, both are written.
     """
     import pyarrow as pa
 
     path = cached_rows(sha256)
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.with_suffix(".lock")):  # a second process waits for the first
-        if rewrite or not path.is_file():
+        if not path.is_file() or (beside is not None and not beside.is_file()):
             start = time.perf_counter()
             schema, batches = read()
             with temporary_file(path.with_suffix(".tmp")) as temporary:
@@ -132,9 +138,9 @@ def mapped_rows(
                     ids = []
                     for batch in batches:
                         ids.append(batch["id"])
-                        refuse(source, describe_invalid_origins(pa.Table.from_batches([batch])))
+                        refuse(source, describe_invalid_origins(pa.Table.from_batches([batch])), remedy)
                         writer.write_batch(batch)
-                    refuse(source, describe_invalid_ids(pa.chunked_array(ids, pa.string())))
+                    refuse(source, describe_invalid_ids(pa.chunked_array(ids, pa.string())), remedy)
                 temporary.replace(path)
             seconds = time.perf_counter() - start
             logger.info("Checked all files, and wrote ids, texts and labels to %s, in %.0f s.", path, seconds)
@@ -145,10 +151,10 @@ def mapped_rows(
         raise ValueError(f"{path}, in the cache of this machine, is damaged ({error}): delete it.") from error
 
 
-def refuse(path: Path, fault: str | None) -> None:
+def refuse(path: Path, fault: str | None, remedy: str = REMEDY) -> None:
     """Raise with a description of a fault, if there is one."""
     if fault is not None:
-        raise DatastoreError(f"{path}: {fault}. {REMEDY}")
+        raise DatastoreError(f"{path}: {fault}. {remedy}")
 
 
 def _check_unpacked(path: Path, unpacked: int) -> None:

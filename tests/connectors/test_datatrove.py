@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from itertools import islice
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -58,6 +59,11 @@ def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
     with pytest.raises(ValueError, match=r"is \['a', 'b'\]: give it one label"):
         list(several.run(iter([Document("A text.", "0", metadata={"kinds": ["a", "b"]})]), 0, 1))
     assert {file: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
+
+
+def test_a_pipeline_may_begin_with_a_list(tmp_path, documents):
+    embed = EmbedDocuments(tmp_path, max_length=64)
+    assert list(islice(embed.run(documents), 20)) == documents  # not again and again
 
 
 def test_tasks_read_each_line_of_a_file_once(tmp_path):

@@ -203,6 +203,15 @@ def test_a_file_that_is_empty_or_broken_is_named(tmp_path, name):
         assert "Instruction" not in str(caught.value) and "features" not in str(caught.value)
 
 
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_relative_path_is_named_once(tmp_path, monkeypatch, streaming):
+    monkeypatch.chdir(tmp_path)
+    Path("commas.csv").write_text("text,label\nOne.,a\nTwo, three.,b\n")
+    with pytest.raises(ValueError, match="commas.csv cannot be used: Expected 2 fields") as caught:
+        list(load_documents("commas.csv", streaming=streaming, test_size=1)["train"])
+    assert str(caught.value).count("cannot be used") == 1
+
+
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_a_changed_file_is_read_again(tmp_path, ending):
     for count in (30, 10):

@@ -19,7 +19,7 @@ from ...content_hash import sha256_of_file
 from ...extras import check_extra
 from ...reading.characters import replace_lone_surrogates
 from ...storage.datastore_files import load_snapshot
-from ...storage.forgetting import TEXTS
+from ...storage.forgetting import TEXTS, UNFINISHED_EXPORT
 from ...storage.inside_folder import refuse_links
 from ...storage.texts_as_json import source_of_texts, write_texts
 from ..backends.openvino.export import example_inputs, input_names
@@ -57,7 +57,7 @@ class _Graph(nn.Module):
 
 
 def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precision: str = "float32") -> Path:
-    """Write a classifier's model as a graph of ONNX, and its texts as arrays, and trust the graph on this machine.
+    """Write a classifier's model as a graph of ONNX, and its texts as JSON, and trust the graph on this machine.
 
     Args:
         embedder: The embedder of the classifier, ``pipe.embedder``.
@@ -82,7 +82,7 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
         refuse_links(target)
     names = input_names(embedder.model.encoder)
     settings = embedder.chunk_settings()
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as name:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=UNFINISHED_EXPORT) as name:
         made = Path(name, FOLDER)
         made.mkdir()
         _write_graph(embedder, names, settings, made / GRAPH, precision)

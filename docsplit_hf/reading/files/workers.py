@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         if self.process is not None:
-            with self.process as process:
+            with suppress(BrokenPipeError), self.process as process:  # of a request that it did not read
                 process.kill()
             self.process = None
             self.files = 0
@@ -64,7 +65,10 @@ class Worker:
 def _start_process() -> subprocess.Popen:
     """Start a worker; -P: no module is imported from the current folder."""
     command = [sys.executable, "-P", "-m", f"{__package__}.worker"]
-    folders = [str(Path(__file__).parents[3]), *filter(None, sys.path)]
+    folders = list(filter(None, sys.path))
+    own = str(Path(__file__).parents[3])
+    if own not in folders:  # elsewhere in the list, the standard library comes before packages of its names
+        folders.insert(0, own)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     return subprocess.Popen(
         command,

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.storage import tables
 from docsplit_hf.storage.manifest import DatastoreError
 from docsplit_hf.storage.shards import shard_file
 from docsplit_hf.storage.tables import row_folder
@@ -125,12 +126,43 @@ def test_a_changed_shard_is_read_again_and_checked(tmp_path, keys, labels):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DatastoreError, match=r"00001.parquet is not a Parquet file: .*verif"):
+    with pytest.raises(
+        DatastoreError,
+        match=r"00001.parquet is not a Parquet file: (?s:.*)verif(?s:.*)Delete it, and run the task again",
+    ):
         KNNDatastore.from_shards(folder)
     path.write_bytes(content[:-1])
     with pytest.raises(DatastoreError, match=r"00001.parquet is damaged.*Delete it, and run the task again"):
         KNNDatastore.from_shards(folder)
     assert len(list(row_folder().glob("*.arrow"))) == 1 and not list(row_folder().glob("*.tmp"))
+
+
+def test_a_process_that_waited_for_another_reads_nothing_again(tmp_path, keys, labels, monkeypatch):
+    folder = write_shards(tmp_path, keys, labels=labels)
+    locked = tables.locked
+    written = []
+
+    def locked_after_another(path):
+        monkeypatch.setattr(tables, "locked", locked)
+        KNNDatastore.from_shards(folder)
+        written.extend((file, file.stat().st_mtime_ns) for file in row_folder().iterdir())
+        return locked(path)
+
+    monkeypatch.setattr(tables, "locked", locked_after_another)
+    assert len(KNNDatastore.from_shards(folder)) == ROWS
+    assert {file.suffix for file, _ in written} == {".arrow", ".lock", ".safetensors"}
+    assert written == [(file, file.stat().st_mtime_ns) for file, _ in written]
+
+
+def test_damaged_keys_in_the_cache_are_named(tmp_path, keys):
+    folder = write_shards(tmp_path, keys)
+    KNNDatastore.from_shards(folder)
+    [cached] = row_folder().glob("*.safetensors")
+    cached.write_bytes(cached.read_bytes()[:-1])
+    with pytest.raises(ValueError, match=f"{cached.name}, in the cache of this machine, is damaged .*: delete it"):
+        KNNDatastore.from_shards(folder)
+    cached.unlink()
+    assert len(KNNDatastore.from_shards(folder)) == ROWS
 
 
 def test_a_saved_datastore_is_checked_at_its_first_mapping(tmp_path, keys, labels):
@@ -165,7 +197,7 @@ def empty(task):
 
 
 DAMAGES = {
-    "row 0 holds NaN": embeddings([float("nan")] * 8),
+    "row 0 holds NaN.* Delete it, and run the task again": embeddings([float("nan")] * 8),
     "an embedding has not 8 numbers": embeddings([0.0] * 7),
     "an embedding has not 8 numbers. Delete": embeddings(None),
     "an embedding has not 8 numbers. Delete it": embeddings([None] * 8),
@@ -197,7 +229,8 @@ def test_damaged_and_forged_files_are_named(tmp_path, keys, words):
 def test_missing_labels_and_repeated_ids_are_refused(tmp_path, keys, labels):
     with pytest.raises(DatastoreError, match="1999 of 2000 documents have a label"):
         KNNDatastore.from_shards(write_shards(tmp_path, keys, labels=[*labels[:-1], None]))
+    assert {file.suffix for file in row_folder().iterdir()} == {".lock"}
     folder = write_shards(tmp_path / "twice", keys[:1000], (1,), labels, tasks=2)
     shard_file(folder, 1).write_bytes(shard_file(folder, 0).read_bytes())
-    with pytest.raises(DatastoreError, match="the id '0' occurs twice"):
+    with pytest.raises(DatastoreError, match="the id '0' occurs twice. Give each document its own id"):
         KNNDatastore.from_shards(folder)

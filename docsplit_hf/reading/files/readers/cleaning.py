@@ -16,15 +16,14 @@ _LINE_END = re.compile(r"([^\s.!?:])[ \t]*\n[ \t]*(\w)")
 
 def clean_pages(pages: Sequence[str]) -> tuple[list[str], int]:
     """Drop repeated lines, and join words and lines that end where a line ends; also return how many were dropped."""
-    kept = drop_repeated_lines(pages)
-    dropped = sum(len(page.split("\n")) for page in pages) - sum(len(page.split("\n")) for page in kept)
+    kept, dropped = drop_repeated_lines(pages)
     words = {word for page in kept for word in re.findall(r"\w+(?:-\w+)*", page.lower())}
     joined = (join_hyphens(page, words).replace("\x02", "-").replace("\ufffe", "-") for page in kept)
     return [join_lines(page) for page in joined], dropped
 
 
-def drop_repeated_lines(pages: Sequence[str]) -> list[str]:
-    """Drop lines at the top or bottom that repeat on at least half of the pages.
+def drop_repeated_lines(pages: Sequence[str]) -> tuple[list[str], int]:
+    """Drop lines at the top or bottom that repeat on at least half of the pages; also return how many were dropped.
 
     A line repeats if it is the same, or the same but for a number that grows with the pages. Its first copy is kept.
     """
@@ -35,6 +34,7 @@ def drop_repeated_lines(pages: Sequence[str]) -> list[str]:
         pages_with.update({key for index in _edge(lines) for key in _keys(lines[index], number)})
     seen: set[str] = set()
     kept: list[str] = []
+    dropped = 0
     for number, lines in enumerate(lines_of):
         repeated: set[int] = set()
         for index in _edge(lines):
@@ -43,7 +43,8 @@ def drop_repeated_lines(pages: Sequence[str]) -> list[str]:
                 repeated.add(index)
             seen |= keys
         kept.append("\n".join(line for index, line in enumerate(lines) if index not in repeated))
-    return kept
+        dropped += len(repeated)
+    return kept, dropped
 
 
 def join_hyphens(page: str, words: set[str]) -> str:

@@ -77,11 +77,13 @@ def _batches(shards: Shards, keys_file: Path, schema: pa.Schema, names: pa.Array
                 labeled += len(label) - label.null_count
                 none = pa.nulls(len(batch), pa.string())
                 yield pa.record_batch([batch["id"], batch["text"], none, none, none, label], schema=schema)
+        if labeled not in (0, rows):
+            folder = next(iter(shards.files)).parent
+            raise DatastoreError(
+                f"{folder}: {labeled} of {rows} documents have a label: give all of them one, or none."
+            )
         file.flush()
         temporary.replace(keys_file)
-    if labeled not in (0, rows):
-        folder = next(iter(shards.files)).parent
-        raise DatastoreError(f"{folder}: {labeled} of {rows} documents have a label: give all of them one, or none.")
 
 
 def _keys_of(path: Path, embeddings: pa.ListArray, dimension: int) -> np.ndarray:

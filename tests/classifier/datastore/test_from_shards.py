@@ -197,6 +197,7 @@ def test_damaged_and_forged_files_are_named(tmp_path, keys, words):
 def test_missing_labels_and_repeated_ids_are_refused(tmp_path, keys, labels):
     with pytest.raises(DatastoreError, match="1999 of 2000 documents have a label"):
         KNNDatastore.from_shards(write_shards(tmp_path, keys, labels=[*labels[:-1], None]))
+    assert not list(row_folder().glob("*.safetensors"))
     folder = write_shards(tmp_path / "twice", keys[:1000], (1,), labels, tasks=2)
     shard_file(folder, 1).write_bytes(shard_file(folder, 0).read_bytes())
     with pytest.raises(DatastoreError, match="the id '0' occurs twice"):

@@ -66,6 +66,7 @@ class Answering:
         most = PROGRESS_WINDOW_TEXTS if show_progress else WINDOW_TEXTS
         size = WINDOW_TEXTS if first_size is None else min(first_size, WINDOW_TEXTS)
         done = 0
+        self._check(self.take_snapshot())  # before files are read, which may take minutes
         # With fewer texts the embedder's own bar suffices.
         is_shown = show_progress and (total is None or total > PROGRESS_WINDOW_TEXTS)
         with (
@@ -74,8 +75,6 @@ class Answering:
         ):
             while window := _next_inputs(inputs, min(size, most)):
                 snapshot = self.take_snapshot()  # the datastore may have changed since the last window
-                if not done:
-                    self._check(snapshot)
                 answers = self._answers_to(rows_of(window), snapshot, done)
                 yield from with_unreadable(window, answers, best_only="top_k" not in self.options)
                 progress.update(len(window))

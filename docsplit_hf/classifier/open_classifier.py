@@ -136,8 +136,6 @@ def open_datastore(
         raise ValueError(f"datastore={datastore!r} is no folder: {INSTEAD_OF_MILVUS}.")
     if isinstance(datastore, (str, Path)):
         datastore = KNNDatastore.from_pretrained(datastore)
-    if datastore is None:
-        return None
     probe = embedder.probe()
     check_probe(probe, datastore.probe)
     check_precision(embedder, probe, datastore.snapshot)

@@ -271,7 +271,8 @@ def _write_answers(files: PredictionFiles, columns: list[str], found: set[str]) 
     def merged() -> Iterator[Row]:
         for row, answer in zip(files.rows(), _kept_answers(files.partial), strict=True):
             page = {"page": page_of(answer)} if files.has_documents else {}
-            yield {renamed[name]: value for name, value in row.items()} | answer | page
+            shown = {name: answer.get(name) for name in added} | page
+            yield {renamed[name]: value for name, value in row.items()} | shown
 
     write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
 

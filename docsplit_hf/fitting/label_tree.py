@@ -71,10 +71,11 @@ def remembered_hierarchy(settings: Mapping[str, Any], names: Sequence[str]) -> H
     if not isinstance(hierarchy, dict):
         return hierarchy
     used: dict[str, str] = {}
-    for name in names:
+    for label in names:
+        name = label
         while name in hierarchy and name not in used:
             used[name] = hierarchy[name]
-            name = hierarchy[name]  # noqa: PLW2901
+            name = hierarchy[name]
     return used
 
 

@@ -126,7 +126,7 @@ class TextInputs(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Label probabilities of N texts over L labels, and everything that answers show."""
+    """Label probabilities of N texts over L labels, and everything that answers show, by the options of their call."""
 
     inputs: TextInputs
     options: CallOptions

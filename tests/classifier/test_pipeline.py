@@ -151,6 +151,13 @@ def test_a_generator_is_read_lazily(pipe, texts):
     assert len([next(stream) for _ in range(99)]) == 99 and len(read) == 4 + 8 + 16 + 32 + 64
 
 
+def test_options_are_refused_before_inputs_are_read(pipe, texts):
+    read = []
+    with pytest.raises(ValueError, match="nothing was fitted"):
+        list(pipe((read.append(text) or text for text in texts), method="experts"))
+    assert len(read) == 1  # by transformers
+
+
 def test_an_invalid_input_is_named_by_its_number_in_the_stream(pipe, monkeypatch):
     monkeypatch.setattr("docsplit_hf.classifier.answering.WINDOW_TEXTS", 3)
     with pytest.raises(TypeError, match="Text 7 is None"):

@@ -77,6 +77,14 @@ def test_the_answers_are_those_of_the_pipeline(pipe, new, tmp_path):
         assert ids[0] == ids[1]
 
 
+def test_columns_with_the_names_of_parts_of_answers_stay(pipe, tmp_path, texts):
+    (tmp_path / "new.csv").write_text(f"text,neighbors,page\n{texts[0]},the Smiths,7\n")
+    options = {"top_k": 2, "return_neighbors": 1}
+    classify_file(pipe, PredictionFiles(tmp_path / "new.csv", tmp_path / "a.jsonl"), **options)
+    [row] = read(tmp_path / "a.jsonl")
+    assert (row["neighbors"], row["page"], len(row["top_k"])) == ("the Smiths", "7", 2)
+
+
 def test_several_labels_and_columns_of_the_same_name(pipe, tmp_path, texts, caplog):
     (tmp_path / "new.csv").write_text(f"text,label,input_label,score\n{texts[0]},gold,x,y\n")
     classify_file(pipe, PredictionFiles(tmp_path / "new.csv", tmp_path / "a.csv"), top_k=2, return_neighbors=1)

@@ -13,6 +13,7 @@ from ...reading.characters import on_one_line
 from ..ensemble.held_out_scores import are_texts
 from ..ensemble.scoring import prepare_experts
 from ..experts.corpus import id_numbers, texts_in, unit
+from ..experts.vector_experts import MANY_LABELS
 from .findings import (
     DuplicateGroup,
     confused_labels,
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SHOWN_CHARACTERS = 200  # of each text
+# Reasons why no fold held out an example; the second is for fits of many labels, which hold out enough examples only.
+ONLY_TEXT = "were never held out, as the only text of their label"
+ENOUGH_OTHERS = "were not held out, as enough others were"
 
 
 def audit_snapshot(snapshot: Snapshot, show_progress: bool = True) -> Audit:
@@ -129,7 +133,7 @@ def out_of_fold(snapshot: Snapshot) -> OutOfFold:
         "came after fit()": ~np.isin(ids, ready.ensemble.ids),
         "describe a label": ~are_texts(snapshot),
         "have a label that came after fit()": have_other_label,
-        "were never held out, as the only text of their label": ~np.isin(ids, held_out.ids),
+        ENOUGH_OTHERS if len(ready.ensemble.labels) > MANY_LABELS else ONLY_TEXT: ~np.isin(ids, held_out.ids),
     }
     has_answer = np.ones(len(ids), bool)
     missing = {}

@@ -124,7 +124,7 @@ def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, tex
     vocabulary = ensemble.tfidf.columns
     contribution_of = dict(zip(scored.words.row(row).indices.tolist(), contributions.tolist(), strict=True))
     counts = [Counter(words_of(text[place.start : place.end])) for place in origin.places]
-    totals = sum(counts, Counter())
+    totals = Counter(word for count in counts for word in count.elements())
     sums = [
         sum(contribution_of.get(vocabulary.get(word), 0.0) * (times / totals[word]) for word, times in count.items())
         for count in counts

@@ -183,6 +183,8 @@ def _measurements(
 ) -> list[Measurement]:
     """Metrics of each expert alone, of the ensemble, and of two baselines, on m held-out texts.
 
+    Word counts are measured only if the expert on the vocabulary is fitted.
+
     ``importance`` ``(m,)``: the importance weights of the held-out texts, averaged over the draws.
     """
     scores = weighing.scores

@@ -125,9 +125,10 @@ class FitReport:
         class_proportions: The source of ``proportions``: ``"estimated"``, ``"uniform"`` or ``"given"``.
         measured: Records with the ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``. Three more have other
             values of ``expert``: ``"ensemble"``, the whole; ``"word counts"``, a logistic regression on TF-IDF
-            of words, with at most 10,000 examples; and ``"largest class"``, always the most frequent label. The metrics
-            of the ensemble are slightly optimistic, as its weights were chosen on the same texts. If a text may have
-            several labels, it gets those with a probability of at least 0.5; calls use the chosen thresholds instead.
+            of words, with at most 10,000 examples, only with the expert ``"vocabulary"``; and ``"largest class"``,
+            always the most frequent label. The metrics of the ensemble are slightly optimistic, as its weights were
+            chosen on the same texts. If a text may have several labels, it gets those with a probability of at least
+            0.5; calls use the chosen thresholds instead.
         answered: The fraction of these texts that get an answer with ``reject=error``, by the error: ``"0.01"``,
             ``"0.05"`` and ``"0.1"``. Empty if a text may have several labels.
         needed: About how many measured texts some answers would take, for each error at which none are given now, if as

@@ -32,7 +32,7 @@ from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest, scores
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import logistic_regression, ours
-from docsplit_hf.fitting.ensemble import fitting
+from docsplit_hf.fitting.ensemble import fit_experts as fitting
 from docsplit_hf.fitting.ensemble.held_out_scores import Voters
 from docsplit_hf.fitting.experts.expert import Expert
 from docsplit_hf.fitting.experts.vector_experts import HeadOrProbe

@@ -53,7 +53,7 @@ from benchmarks.quality.few_labels import protocol, systems
 from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest
 from benchmarks.quality.few_labels.systems import C_GRID, probe, tfidf
-from docsplit_hf.fitting.ensemble import fitting
+from docsplit_hf.fitting.ensemble import fit_experts as fitting
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_texts

@@ -124,7 +124,7 @@ def make_pile(task: FewLabels, embedder: Embedder, per_label: int, exponent: flo
     held_out, targets, logits = inputs[0]
     store.fitted = fitted.to_state()
     scored = score_texts(prepare_experts(store.snapshot), embedder.embed(task.test), as_one_text(task.test), None)
-    order = np.array([task.names.index(name) for name in fitted.labels])
+    order = np.array([task.names.index(name) for name in fitted.ensemble.labels])
     return Pile(
         held_out=held_out,
         targets=targets,

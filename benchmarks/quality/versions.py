@@ -36,8 +36,8 @@ from benchmarks.quality.few_labels.options import encoder_name
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels, rest, scores
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import probe, tfidf
-from docsplit_hf.fitting.ensemble import fit_experts as fitting
-from docsplit_hf.fitting.experts import corpus
+from docsplit_hf.fitting.ensemble import preparing
+from docsplit_hf.reading import versions
 from docsplit_hf.reading.file_formats import read_json_rows
 from docsplit_hf.reading.versions import VersionPairs
 from docsplit_hf.training.markdown import table
@@ -257,14 +257,14 @@ def answer(system: str, task: FewLabels, rows: np.ndarray, embedder: Embedder, n
 def by_single_texts() -> Iterator[None]:
     """Find no versions, so that each text is held out alone, with its copies."""
     nothing = VersionPairs(rows=np.zeros((0, 2), np.int64), share=np.zeros(0))
-    with mock.patch.object(corpus, "version_pairs", lambda texts: nothing):
+    with mock.patch.object(versions, "version_pairs", lambda texts: nothing):
         yield
 
 
 @contextmanager
 def with_documents() -> Iterator[None]:
     """Treat no texts as mostly versions."""
-    with mock.patch.object(fitting, "fraction_of_versions", lambda corpus: 0.0):
+    with mock.patch.object(preparing, "fraction_of_versions", lambda corpus: 0.0):
         yield
 
 

@@ -144,7 +144,7 @@ def read_chunks(
 ) -> Iterator[Chunk]:
     """Cut each text into chunks, in order; the arguments are those of ``DocumentEncoder.encode_passages``.
 
-    ``pairs``: the second texts, if there are any; then there is one chunk of a text, and the order is another.
+    ``pairs``: the second text of each, or None. With them a text has one chunk, and texts without a second come first.
     """
     if pairs is not None:
         if max_passages is not None:

@@ -44,11 +44,6 @@ class RepeatedStream(torch.utils.data.IterableDataset):
             dataset = split_dataset_by_node(dataset, process_index, process_count, strategy=strategy)
         self.dataset = dataset
 
-    @property
-    def num_shards(self) -> int:
-        """The most workers that can read at the same time."""
-        return self.dataset.num_shards
-
     def __iter__(self) -> Iterator[SegmentedDocument]:
         worker = torch.utils.data.get_worker_info()
         epoch = 0

@@ -17,7 +17,7 @@ from typing import Any
 import safetensors.torch
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 from transformers import ProgressCallback, Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, SaveStrategy, TrainOutput, rotate_checkpoints
 
@@ -111,6 +111,12 @@ class BaseTrainer(Trainer):
     def saved_arguments(self) -> Mapping[str, Any]:
         """The arguments of the run, as written to ``training_args.json``."""
         return self.args.to_dict()
+
+    def get_eval_dataloader(self, eval_dataset: str | Dataset | None = None) -> DataLoader:
+        """The batches of an evaluation, whose workers end with it."""
+        # The Trainer would use a loader with workers that stay for every later data set, too.
+        with temporarily(self.args, "dataloader_persistent_workers", False):
+            return super().get_eval_dataloader(eval_dataset)
 
     def collator_columns(self) -> list[str] | None:
         """The columns that the collator reads; None: the columns that the model reads."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPTS = sorted((Path(__file__).parents[2] / "benchmarks").rglob("*.py"))
+ROOT = Path(__file__).parents[2]
+SCRIPTS = [script for folder in ("benchmarks", "experiments") for script in sorted((ROOT / folder).rglob("*.py"))]
 
 
 def imports_of(script):

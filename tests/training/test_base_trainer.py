@@ -174,3 +174,10 @@ def test_a_finished_run_does_no_further_step_when_it_is_resumed(make_baseline, l
     assert resumed.state.global_step == steps and checkpoints(resumed) == [f"checkpoint-{steps}"]
     for name, weight in resumed.model.state_dict().items():
         assert weight.equal(finished.model.state_dict()[name]), name
+
+
+def test_with_workers_that_stay_each_evaluation_reads_its_own_data_set(make_baseline):
+    trainer = make_baseline("info_nce", dataloader_num_workers=1, dataloader_persistent_workers=True)
+    for documents in (None, trainer.train_dataset):
+        alone = make_baseline("info_nce", folder="alone").evaluate(documents)
+        assert trainer.evaluate(documents)["eval_loss"] == alone["eval_loss"]

@@ -11,19 +11,8 @@ import numpy as np
 from .index import EXACT, IndexOptions, fewest_rows
 from .keys import as_matrix, as_queries, check_finite, freeze, with_rows
 from .mapped_keys import MappedKeys
-from .passages import Passages
-from .row_table import (
-    append_rows,
-    check_passages,
-    counted_ids,
-    encode_labels,
-    ids_among,
-    make_rows,
-    several_passages,
-    take_passages,
-    whole_rows,
-    without,
-)
+from .passages import Passages, check_passages, several_passages, take_passages, whole_rows
+from .row_table import append_rows, counted_ids, encode_labels, ids_among, make_rows, without
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arrays.duplicates import equal_neighbors
 from ..arrays.passages import Predictions
 from ..arrays.row_table import encode_known_labels, rows_at
-from ..arrays.snapshot import SearchResult, Snapshot
+from ..arrays.snapshot import SearchResult, Snapshot, equal_neighbors
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.interpolation import (

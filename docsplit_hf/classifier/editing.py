@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.duplicates import examples_of_texts, number_texts, rows_of_texts
-from ..arrays.passages import Passages
-from ..arrays.row_table import has_origins, ids_among, origins_of, take_passages
-from ..arrays.snapshot import Snapshot
+from ..arrays.passages import Passages, take_passages
+from ..arrays.row_table import has_origins, ids_among, origins_of
+from ..arrays.snapshot import Snapshot, examples_of_texts, number_texts, rows_of_texts
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..encoding.text_embedder import TextEmbedder
 from ..reading.files.failures import FailedFile

@@ -27,8 +27,7 @@ from ..storage.datastore_files import load_snapshot
 from ..storage.forgetting import TEXTS
 from ..storage.manifest import MANIFEST
 from ..storage.texts_as_json import load_with_texts, source_of_texts
-from .answering import Answering, NeighborVote
-from .call_options import READING_OPTIONS, CallOptions, checked_options
+from .answering import READING_OPTIONS, Answering, CallOptions, NeighborVote, checked_options
 
 logger = logging.getLogger(__name__)
 

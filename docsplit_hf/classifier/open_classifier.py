@@ -14,7 +14,7 @@ from ..arrays.probe import check_probe
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
 from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
 from ..encoding.chunking import PASSAGES, check_strategy
-from ..encoding.embedders import make_embedder
+from ..encoding.classifier_embedder import make_embedder
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoding.portable.modeling_knn_classifier import KNNClassifier
 from ..encoding.text_embedder import TextEmbedder
@@ -22,7 +22,7 @@ from ..fitting.interpolation import HELD_OUT_SOURCE
 from ..reading.text_warnings import unlogged
 from ..storage.atomic_replacement import FolderState, read_one_save
 from ..storage.classifier_folder import check_classifier
-from .call_options import INSTEAD_OF_MILVUS
+from .answering import INSTEAD_OF_MILVUS
 from .datastore_checks import check_precision, check_problem_type
 from .knn_datastore import KNNDatastore
 

@@ -15,7 +15,7 @@ from transformers import EvalPrediction
 
 from ..classifier.knn_datastore import KNNDatastore
 from ..classifier.model_card import save_classifier_card
-from ..encoding.embedders import make_embedder
+from ..encoding.classifier_embedder import make_embedder
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..encoding.portable.run_encoder import use_packing
 from ..fitting.interpolation import classifier_probabilities

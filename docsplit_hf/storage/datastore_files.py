@@ -29,21 +29,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays.fitted_state import FittedState
 from ..arrays.index import IndexOptions
 from ..arrays.keys import check_finite
 from ..arrays.mapped_keys import KeyFile, MappedKeys, write_tensors
-from ..arrays.passages import Passages
+from ..arrays.passages import Passages, check_spans
 from ..arrays.row_table import (
     ORIGIN_COLUMNS,
     TEXT_COLUMNS,
-    check_spans,
     describe_invalid_ids,
     describe_invalid_origins,
     has_origins,
     ids_among,
     with_origin_columns,
 )
-from ..arrays.snapshot import FittedState, Snapshot
+from ..arrays.snapshot import Snapshot
 from ..content_hash import sha256_of_file
 from .atomic_replacement import delete_files, finish_save, flush_files, move_files, read_one_save, save_lock, staged
 from .classifier_folder import FOLDER, classifier_checksums, local_folder
@@ -68,7 +68,7 @@ from .tables import MAPPED_ROLES, mapped_rows, read_batches, read_table, refuse,
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..arrays.text_table import TextTable
+    from ..arrays.row_table import TextTable
 
 ROLE_PREFIXES = ("", "document_")  # of examples and of documents
 # Names in fitted states that were saved by earlier versions; the next save writes today's.

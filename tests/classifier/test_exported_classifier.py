@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.served import free_port
 from docsplit_hf import Classifier
-from docsplit_hf.arrays.text_table import TextTable
+from docsplit_hf.arrays.row_table import TextTable
 from docsplit_hf.classifier.answering import NeighborVote
 from docsplit_hf.classifier.exported_classifier import open_exported
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file

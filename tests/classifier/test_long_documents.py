@@ -9,7 +9,7 @@ from transformers import BertModel, pipeline
 
 import docsplit_hf  # noqa: F401 - registers the pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 
 FILLER = (
     "The town has a station, a library and two bridges. Its streets were paved a hundred years ago. Trains stop there "

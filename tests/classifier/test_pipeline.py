@@ -10,7 +10,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 import docsplit_hf
 from docsplit_hf import KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.classifier.call_options import INSTEAD_OF_MILVUS, REMOVED
+from docsplit_hf.classifier.answering import INSTEAD_OF_MILVUS, REMOVED
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 
 NAMES = ["river", "engine"]

@@ -16,7 +16,7 @@ datatrove = pytest.importorskip("datatrove", reason="The extra datatrove is not 
 from datatrove.data import Document  # noqa: E402
 
 from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader  # noqa: E402
-from docsplit_hf.encoding.embedders import make_embedder  # noqa: E402
+from docsplit_hf.encoding.classifier_embedder import make_embedder  # noqa: E402
 from docsplit_hf.storage.shards import SETTINGS  # noqa: E402
 
 IDS = [*"01234567", "8\ud800"]

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
 from docsplit_hf.classifier.row_files import read_rows
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 
 from ..conftest import make_text
 from .conftest import ROOT

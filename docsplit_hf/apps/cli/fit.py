@@ -27,7 +27,7 @@ from ...classifier.knn_datastore import KNNDatastore
 from ...classifier.model_card import save_classifier_card
 from ...classifier.pipeline import KNNClassifierPipeline
 from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, load_tokenizer, open_checkpoint
-from ...encoding.embedders import ClassifierEmbedder, make_embedder
+from ...encoding.classifier_embedder import ClassifierEmbedder, make_embedder
 from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...encoding.reading_time import ReadingTime

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...classifier.sorting.sorted_files import MANIFEST
+from ...classifier.sorting.manifest import MANIFEST
 from ...classifier.sorting.undo_sorting import undo_sorting
 from ...training.command_line import parse_arguments, script
 from .commands import with_options

@@ -18,7 +18,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
-from ...classifier.sorting.sorted_files import check_not_inside
+from ...classifier.sorting.manifest import check_not_inside
 from ...classifier.sorting.sorted_folder import SortedFolder
 from ...classifier.sorting.watching import Watcher
 from ...fitting.rejection import RejectionLimits

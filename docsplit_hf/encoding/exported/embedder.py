@@ -21,9 +21,8 @@ from ...reading.text_warnings import unlogged
 from ...storage.classifier_folder import CONFIG
 from ...storage.classifier_folder import FOLDER as DATASTORE
 from ...storage.manifest import read_manifest
-from ..chunk_outputs import EmbeddedChunks
 from ..chunking import Chunk, probe_length
-from ..text_embedder import ChunkedEmbedder, EmbeddingOptions
+from ..text_embedder import ChunkedEmbedder, EmbeddingOptions, combine_chunks
 from .description import FOLDER, GRAPH, TRUSTED, ExportedModel
 from .tokenizer import FileTokenizer
 
@@ -117,9 +116,8 @@ class ExportedEmbedder(ChunkedEmbedder):
             embeddings[batch], *of_head = self._session.run(None, inputs)
             if of_head:
                 logits[batch] = of_head[0]
-        embedded = EmbeddedChunks(len(texts), config.dimension, config.num_labels, self.long_documents)
-        embedded.add(chunks, embeddings, logits)
-        return embedded.all()
+        outputs = [(chunks, embeddings, logits)]
+        return combine_chunks(outputs, len(texts), config.dimension, config.num_labels, self.long_documents)
 
     def probe(self) -> np.ndarray:
         """Embed three fixed texts, float32 ``(3, R)``, by which a datastore recognizes the encoder."""

@@ -28,7 +28,7 @@ from .embedder import ExportedEmbedder, encoder_files, trusted_exports
 
 if TYPE_CHECKING:
     from ..chunking import ChunkSettings
-    from ..embedders import ClassifierEmbedder
+    from ..classifier_embedder import ClassifierEmbedder
     from ..portable.modeling_knn_classifier import KNNClassifier
 
 logger = logging.getLogger(__name__)

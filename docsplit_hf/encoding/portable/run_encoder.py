@@ -59,7 +59,9 @@ def run_encoder(
     if is_packed(encoder) and one_per_token and "position_ids" not in arguments:
         return _run_packed(encoder, input_ids, attention_mask, arguments, token_count)
     arguments |= _sparse_attention_arguments(encoder, attention_mask)
-    return _stock_forward(encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
+    # A DocSplit model calls run_encoder from its own forward, and keeps the stock forward as stock_forward.
+    forward = getattr(encoder, "stock_forward", encoder)
+    return forward(input_ids=input_ids, attention_mask=attention_mask, **arguments)
 
 
 def set_engine(encoder: nn.Module, engine: Engine | None) -> None:
@@ -265,9 +267,10 @@ def _run_packed(
     boundaries = nn.functional.pad(lengths.cumsum(0), (1, 0))
     positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + position_offset(encoder)
     packed = {name: values.flatten()[tokens][None] for name, values in arguments.items()}
+    forward = getattr(encoder, "stock_forward", encoder)
     token = _is_packed.set(True)
     try:
-        output = _stock_forward(encoder)(
+        output = forward(
             input_ids=input_ids.flatten()[tokens][None],
             position_ids=positions[None],
             cu_seq_lens_q=boundaries.int(),
@@ -293,14 +296,6 @@ def _round_up(tokens: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor
     missing = -len(tokens) % 2 ** max(len(tokens).bit_length() - 6, 0)
     repeated_lengths = (missing - (lengths.cumsum(0) - lengths)).clamp(min=0).minimum(lengths)
     return torch.cat([tokens, tokens[:missing]]), torch.cat([lengths, repeated_lengths])
-
-
-# A DocSplit model calls run_encoder from its own forward, and keeps the stock forward as stock_forward.
-
-
-def _stock_forward(encoder: nn.Module) -> Callable[..., ModelOutput]:
-    """The forward of the encoder's class in transformers."""
-    return getattr(encoder, "stock_forward", encoder)
 
 
 def _parameters(encoder: nn.Module) -> Mapping[str, inspect.Parameter]:
@@ -334,7 +329,8 @@ def _try_packing(encoder: PreTrainedModel) -> str | None:
     training = {module: module.training for module in encoder.modules()}
     encoder.eval()
     with torch.no_grad():
-        expected = _stock_forward(encoder)(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        forward = getattr(encoder, "stock_forward", encoder)
+        expected = forward(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         encoder.set_attn_implementation(PACKED)
         try:
             found = _run_packed(encoder, input_ids, attention_mask, {}).last_hidden_state

@@ -9,9 +9,9 @@ from docsplit_hf.apps.server.batching import Batcher, predictions_at
 from docsplit_hf.apps.server.settings import ServerLimits, ServerSettings
 from docsplit_hf.apps.server.states import State
 from docsplit_hf.arrays.passages import Passages, Predictions
-from docsplit_hf.classifier.call_options import checked_options
+from docsplit_hf.classifier.answering import checked_options
 from docsplit_hf.encoding.chunking import token_counts
-from docsplit_hf.encoding.embedders import ClassifierEmbedder
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 
 from ...conftest import make_text
 from ...event_loops import run_elsewhere

@@ -8,7 +8,7 @@ import pytest
 from docsplit_hf.apps.server.batching import Batcher
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.apps.server.states import Encoders
-from docsplit_hf.classifier.call_options import checked_options
+from docsplit_hf.classifier.answering import checked_options
 from docsplit_hf.classifier.exported_classifier import Classifier
 from docsplit_hf.classifier.pipeline import KNNClassifierPipeline
 from docsplit_hf.encoding.exported.export import export_classifier

@@ -3,8 +3,8 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.arrays.fitted_state import DTYPES, FittedState
 from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.arrays.snapshot import DTYPES, FittedState
 
 NAMES = ["fruit", "mineral", "vegetable"]
 

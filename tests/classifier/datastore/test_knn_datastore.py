@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.arrays.fitted_state import FittedState
 from docsplit_hf.arrays.probe import check_probe
-from docsplit_hf.arrays.snapshot import FittedState
 
 from .datastores import NAMES, assert_exact, brute_force, make_datastore, make_queries
 
@@ -131,10 +131,10 @@ def test_automatic_ids_are_not_reused():
 )
 def test_a_failed_add_changes_nothing(arguments, options):
     datastore = make_datastore()
-    before = datastore._state
+    before = datastore.snapshot
     with pytest.raises(ValueError):
         datastore.add(*arguments, **options)
-    assert datastore._state is before
+    assert datastore.snapshot is before
     assert datastore.add([[5] * 8], [1]) == ["50"]
     assert_exact(datastore)
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.duplicates import equal_neighbors
-from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.arrays.row_table import take_passages, whole_rows
+from docsplit_hf.arrays.passages import Passages, take_passages, whole_rows
+from docsplit_hf.arrays.snapshot import equal_neighbors
 
 from ...arrays.test_grouped_search import by_definition
 from .datastores import NAMES, answers, everything, fill, make_datastore, make_passages, make_queries, with_passages

@@ -81,7 +81,7 @@ def test_an_index_is_built_once_and_then_loaded_from_the_cache(tmp_path, monkeyp
     again = KNNDatastore.from_pretrained(tmp_path)
     assert built == ["IVF16,PQ4x4"]
     assert answers(again) == answers(datastore)
-    assert again._state.index.nprobe == 3
+    assert again.snapshot.index.nprobe == 3
     shutil.rmtree(index_folder())
     for _ in range(2):
         assert answers(KNNDatastore.from_pretrained(tmp_path)) == answers(datastore)
@@ -105,5 +105,5 @@ def test_an_incomplete_index_is_not_cached(tmp_path):
     datastore.save_pretrained(tmp_path)
     assert not index_folder().exists()
     again = KNNDatastore.from_pretrained(tmp_path)
-    assert (again._state.indexed, again._state.outside_index) == (1503, 0)
+    assert (again.snapshot.indexed, again.snapshot.outside_index) == (1503, 0)
     assert len(list(index_folder().iterdir())) == 1

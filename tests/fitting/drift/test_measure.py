@@ -10,7 +10,7 @@ from datasets import Dataset
 from scipy.stats import t
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.encoding.embedders import ClassifierEmbedder
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.fitting.drift import measure
 from docsplit_hf.fitting.drift.measure import (
     DriftPeriod,

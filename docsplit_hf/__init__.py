@@ -24,7 +24,7 @@ _MODULE_OF_NAME = {
     "DataCollatorForLabeledExamples": "finetuning.labeled_collator",
     "DocSplitClassifier": "classifier.estimator",
     "DocumentEncoder": "encoding.document_encoder",
-    "EndpointClassifier": "encoding.backends.endpoint",
+    "EndpointClassifier": "encoding.backends.endpoint_classifier",
     "EndpointEncoder": "encoding.backends.endpoint_encoder",
     "FailedFile": "reading.files.failures",
     "FileOptions": "reading.files.options",

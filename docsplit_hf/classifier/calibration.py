@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..arrays.passages import Predictions
 from ..arrays.row_table import encode_known_labels, rows_at
@@ -303,9 +305,6 @@ def calibrate_leaving_one_out(datastore: KNNDatastore) -> Calibration:
 
 def _is_self(left_out: Snapshot, queries: np.ndarray, neighbors: SearchResult) -> np.ndarray:
     """Whether each neighbor is the example itself or its copy, bool ``(M, K)``; queries are keys as float32."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     own = left_out.rows.to_pydict()
     places = pc.index_in(pa.array(own["id"], pa.string()), value_set=neighbors.table["id"].combine_chunks())
     is_same_row = neighbors.rows == places.to_numpy(zero_copy_only=False)[:, None]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from ..arrays.passages import Passages, take_passages
 from ..arrays.row_table import has_origins, ids_among, origins_of
@@ -310,8 +311,6 @@ def ids_to_remove(
             raise TypeError(f"{name} is {given!r}: give a list.")
     if not texts and not files:
         return ids
-    import pyarrow.compute as pc
-
     state = datastore.snapshot.documents if are_documents else datastore.snapshot
     found = list(ids)
     for column, values in (("text", texts), ("file", list(map(str, files)))):

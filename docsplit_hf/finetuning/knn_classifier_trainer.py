@@ -20,7 +20,7 @@ from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifi
 from ..encoding.portable.run_encoder import use_packing
 from ..fitting.interpolation import classifier_probabilities
 from ..storage.classifier_folder import FOLDER, saved_together
-from ..storage.manifest import MANIFEST, named_files
+from ..storage.manifest import MANIFEST, data_files
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans
@@ -205,7 +205,7 @@ class KNNClassifierTrainer(BaseTrainer):
             HfApi(token=token or self.args.hub_token).upload_folder(
                 repo_id=self.hub_model_id,
                 folder_path=folder,
-                allow_patterns=[MANIFEST, *named_files(folder)],
+                allow_patterns=[MANIFEST, *data_files(folder)],
                 path_in_repo=FOLDER,
                 commit_message="Delete the files of an older datastore",
                 delete_patterns="*",

@@ -203,8 +203,12 @@ class ContrastiveTrainer(BaseTrainer):
 
         With ``forward_chunk_size="auto"``, a step that does not fit into the memory is repeated with smaller chunks.
         """
+        args = self.args
+        # A step that is repeated must not have met other processes.
+        is_alone = process_count() == 1 and not uses_fsdp(args) and not args.deepspeed_plugin
+        can_repeat = args.forward_chunk_size == AUTO and args.compares_batch and is_alone
         while True:
-            before = _StateBeforeStep(self, model) if self._can_repeat_a_step() else None
+            before = _StateBeforeStep(self, model) if can_repeat else None
             size = min(self.chunk_size or len(inputs["document_ids"]), len(inputs["document_ids"]))
             try:
                 return self._step(model, inputs, num_items_in_batch, size)
@@ -357,12 +361,6 @@ class ContrastiveTrainer(BaseTrainer):
     def save_card(self, staging_folder: Path, final_path: str | Path, is_merged: bool = False) -> None:
         """Write the model card."""
         save_card(staging_folder, self.args.hub_model_id or str(final_path), self, is_merged)
-
-    def _can_repeat_a_step(self) -> bool:
-        """Whether a step that does not fit can be repeated in chunks: it must not have met other processes."""
-        args = self.args
-        is_alone = process_count() == 1 and not uses_fsdp(args) and not args.deepspeed_plugin
-        return args.forward_chunk_size == AUTO and args.compares_batch and is_alone
 
     def _sum_of_losses(
         self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor

@@ -37,18 +37,15 @@ class RandomState:
 def chunk_documents(batch: Batch, size: int) -> list[Batch]:
     """Cut a batch into batches of ``size`` documents, without columns of padding only."""
     documents = len(batch["document_ids"])
-    numbers = torch.arange(documents, device=batch["document_ids"].device)
-    return [_chunk(batch, documents, chosen) for chosen in numbers.split(size)]
-
-
-def _chunk(batch: Batch, documents: int, chosen: torch.Tensor) -> Batch:
-    """The rows of the chosen documents; the rows of a batch are grouped by view."""
-    chunk = {}
-    for name, values in batch.items():
-        rows = torch.cat([chosen + start for start in range(0, len(values), documents)])
-        chunk[name] = values[rows]
-    longest = int(chunk["attention_mask"].sum(1).max())
-    return {name: values[:, :longest] if values.ndim == 2 else values for name, values in chunk.items()}
+    chunks = []
+    for chosen in torch.arange(documents, device=batch["document_ids"].device).split(size):
+        chunk = {}
+        for name, values in batch.items():  # the rows of a batch are grouped by view
+            rows = torch.cat([chosen + start for start in range(0, len(values), documents)])
+            chunk[name] = values[rows]
+        longest = int(chunk["attention_mask"].sum(1).max())
+        chunks.append({name: values[:, :longest] if values.ndim == 2 else values for name, values in chunk.items()})
+    return chunks
 
 
 def join_views(embeddings: Sequence[torch.Tensor], views: int = 2) -> torch.Tensor:

@@ -28,7 +28,11 @@ REMEDY = (
 @contextlib.contextmanager
 def saved_together(folder: str | Path) -> Iterator[Path]:
     """Replace the classifier and the datastore in a folder in one step; other files stay."""
-    with forgetting_cached_rows(Path(folder, FOLDER)), replaced_at_once(folder, _obsolete_files) as staging:
+    datastore = Path(folder, FOLDER)
+    with (
+        forgetting_cached_rows(datastore),
+        replaced_at_once(folder, lambda _: [f"{FOLDER}/{name}" for name in data_files(datastore)]) as staging,
+    ):
         yield staging
 
 
@@ -91,8 +95,3 @@ def local_folder(
 
     refuse_mistyped_path(str(name_or_folder))
     return Path(snapshot_download(str(name_or_folder), revision=revision, token=token, allow_patterns=files))
-
-
-def _obsolete_files(folder: Path) -> list[str]:
-    """Names of the files of the datastore that is replaced."""
-    return [f"{FOLDER}/{name}" for name in data_files(folder / FOLDER)]

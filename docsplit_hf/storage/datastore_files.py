@@ -220,7 +220,12 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
     rows = with_origin_columns(table).select(TEXT_COLUMNS)
     examples = examples_of(manifest, paths, keys, probe, labels, rows)
     documents = None if manifest["documents"] is None else _read_documents(paths, examples, manifest)
-    fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
+    if manifest["fitted"] is None:
+        return replace(examples, documents=documents)
+    terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
+    if terms.null_count:
+        raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
+    fitted = fitted_state(paths["fitted"], manifest["fitted"], terms.to_pylist())
     return replace(examples, documents=documents, fitted=fitted)
 
 
@@ -314,15 +319,6 @@ def documents_of(
         probe=None,
         passages=read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"]),
     )
-
-
-def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedState:
-    import pyarrow as pa
-
-    terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
-    if terms.null_count:
-        raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
-    return fitted_state(paths["fitted"], settings, terms.to_pylist())
 
 
 def with_present_names(

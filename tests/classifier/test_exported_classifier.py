@@ -15,6 +15,7 @@ from docsplit_hf.arrays.row_table import TextTable
 from docsplit_hf.classifier.answering import NeighborVote
 from docsplit_hf.classifier.exported_classifier import open_exported
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
+from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.encoding.exported import embedder as exported_embedder
 from docsplit_hf.encoding.exported.description import DESCRIPTION, FOLDER, GRAPH
 from docsplit_hf.encoding.exported.export import export_classifier
@@ -117,7 +118,7 @@ def test_it_answers_where_nothing_large_can_be_imported(fitted, folder, texts, t
     files = tmp_path / "files"
     files.mkdir()
     write_pdf(files / "a.pdf", [text])
-    monkeypatch.setenv("HF_HOME", exported_embedder.trusted_exports().parent.parent.as_posix())
+    monkeypatch.setenv("HF_HOME", cache_folder("trusted_exports").parent.parent.as_posix())
     command = [sys.executable, LIGHT, folder, text, files, free_port()]
     finished = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...arrays.passages import Predictions
 from ...arrays.probe import PROBE_TEXTS
-from ...content_hash import sha256_of_file
+from ...content_hash import cache_folder, sha256_of_file
 from ...cores import core_count
 from ...extras import install_line
 from ...reading.files.finding import refuse_mistyped_path
@@ -29,13 +29,6 @@ from .tokenizer import FileTokenizer
 logger = logging.getLogger(__name__)
 
 TOKENS_AT_ONCE = 4096  # of a batch, padding included
-
-
-def trusted_exports() -> Path:
-    """The folder that names what this user exported: ``docsplit_hf/trusted_exports`` below ``HF_HOME``."""
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HOME) / "docsplit_hf" / TRUSTED
 
 
 def encoder_files(folder: Path) -> dict[str, str]:
@@ -72,7 +65,7 @@ class ExportedEmbedder(ChunkedEmbedder):
         sha256 = sha256_of_file(graph)
         if sha256 != self.config.sha256:
             raise ValueError(f"{graph} is not the file that was exported: run docsplit export {folder} again.")
-        if not trust and not (trusted_exports() / sha256).is_file():
+        if not trust and not (cache_folder(TRUSTED) / sha256).is_file():
             raise ValueError(
                 f"{graph} was exported by somebody else, and is read by a parser in native code: run docsplit export "
                 f"{folder}, or pass trust=True if you trust its author."

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ...arrays.probe import PROBE_TEXTS
-from ...content_hash import sha256_of_file
+from ...content_hash import cache_folder, sha256_of_file
 from ...extras import check_extra
 from ...reading.characters import replace_lone_surrogates
 from ...storage.datastore_files import load_snapshot
@@ -23,8 +23,8 @@ from ...storage.forgetting import TEXTS, UNFINISHED_EXPORT
 from ...storage.inside_folder import refuse_links
 from ...storage.texts_as_json import source_of_texts, write_texts
 from ..backends.openvino.export import example_inputs, input_names
-from .description import DESCRIPTION, FOLDER, GRAPH, PRECISIONS, ExportedModel
-from .embedder import ExportedEmbedder, encoder_files, trusted_exports
+from .description import DESCRIPTION, FOLDER, GRAPH, PRECISIONS, TRUSTED, ExportedModel
+from .embedder import ExportedEmbedder, encoder_files
 
 if TYPE_CHECKING:
     from ..chunking import ChunkSettings
@@ -108,8 +108,9 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
         described.write(made)
         shutil.rmtree(target, ignore_errors=True)
         made.rename(target)
-    trusted_exports().mkdir(parents=True, exist_ok=True)
-    (trusted_exports() / described.sha256).touch()
+    trusted = cache_folder(TRUSTED)
+    trusted.mkdir(parents=True, exist_ok=True)
+    (trusted / described.sha256).touch()
     try:
         _check(embedder, Path(folder), precision)
     except ValueError:

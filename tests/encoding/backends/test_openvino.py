@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
+from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.encoding.backends.openvino import engine
 from docsplit_hf.encoding.backends.openvino import export as openvino_export
 from docsplit_hf.encoding.backends.openvino.quantize_int8 import openvino_core
@@ -27,7 +28,7 @@ def cache(exported, tmp_path_factory):
     home = shutil.copytree(exported / "home", tmp_path_factory.mktemp("own") / "home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(huggingface_hub.constants, "HF_HOME", str(home))
-        yield openvino_export.export_folder()
+        yield cache_folder("openvino")
 
 
 @pytest.fixture

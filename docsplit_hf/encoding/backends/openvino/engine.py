@@ -15,7 +15,7 @@ from torch.nn.functional import cosine_similarity, pad
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
-from ....content_hash import sha256_of_parts
+from ....content_hash import cache_folder, sha256_of_parts
 from ....extras import check_extra
 from ...checkpoints.fingerprint import encoder_fingerprint
 from ...portable.run_encoder import max_positions, pool, run_encoder, without_engine
@@ -24,7 +24,6 @@ from .export import (
     VERSION,
     calibration_texts_of,
     convert,
-    export_folder,
     input_names,
     load_exported,
     store_exported,
@@ -145,7 +144,7 @@ def _check(
         len(rows),
         cosines.mean(),
         cosines.min(),
-        export_folder(),
+        cache_folder("openvino"),
     )
 
 

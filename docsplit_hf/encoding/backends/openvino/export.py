@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from ....content_hash import cache_folder
 from ....reading.characters import replace_lone_surrogates
 from ....reading.package_documentation import load_package_documentation
 from ....reading.tokenization import check_texts
@@ -87,13 +88,6 @@ def calibration_texts_of(texts: Sequence[str] | None) -> tuple[list[str], list[s
     return [texts[i] for i in for_calibration], [texts[i] for i in for_measurement]
 
 
-def export_folder() -> Path:
-    """The folder of the cache: ``docsplit_hf/openvino`` below ``HF_HOME``."""
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HOME) / "docsplit_hf" / "openvino"
-
-
 def store_exported(model: openvino.Model, key: str) -> None:
     """Cache an exported model; a failure, such as a read-only home, is logged."""
     import openvino
@@ -103,12 +97,12 @@ def store_exported(model: openvino.Model, key: str) -> None:
         openvino.save_model(model, folder / FILE, compress_to_fp16=False)
 
     try:
-        write_at_once(export_folder(), write, lambda _: key)
+        write_at_once(cache_folder("openvino") / key, write)
     except (OSError, RuntimeError) as error:  # RuntimeError: from OpenVINO
-        logger.warning("The model could not be kept in %s, and will be exported again: %s", export_folder(), error)
+        logger.warning("The model could not be kept on this machine, and will be exported again: %s", error)
 
 
 def load_exported(key: str) -> openvino.Model | None:
     """Load a cached model; None if there is none."""
-    file = export_folder() / key / FILE
+    file = cache_folder("openvino") / key / FILE
     return openvino_core().read_model(file) if file.is_file() else None

@@ -1,4 +1,4 @@
-"""Hashes of content: checksums of files, keys of caches, fingerprints, ids of duplicates.
+"""Hashes of content: checksums of files, keys and folders of caches, fingerprints, ids of duplicates.
 
 Digests are stored in saved files and in the names of cached ones, which a change of a function would invalidate.
 """

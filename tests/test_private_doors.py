@@ -24,7 +24,7 @@ from transformers import (
 )
 
 ROOT = Path(__file__).parents[1]
-TRAINER, COMMAND_LINE = "training/base_trainer.py", "training/command_line.py"
+TRAINER, COMMAND_LINE = "training/base_trainer.py", "apps/cli/run_command.py"
 OPTION_GROUP = type(argparse.ArgumentParser().add_argument_group())
 PRECISION = "encoding/backends/precision.py"
 CLASSIFIER, PACKING = "encoding/portable/modeling_knn_classifier.py", "encoding/portable/run_encoder.py"

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from ..classifier.knn_datastore import KNNDatastore
-from ..finetuning.evaluation import prediction_metrics
+from ..finetuning.metrics_of_parts import prediction_metrics
 from ..fitting.ensemble.fit_experts import fit_experts
 from ..fitting.ensemble.problem import Problem
 from ..fitting.ensemble.scoring import PreparedExperts, score_texts

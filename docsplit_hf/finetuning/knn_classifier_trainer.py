@@ -26,8 +26,8 @@ from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans
 from ..training.markdown import describe_training, public_name
 from .arguments import KNNClassifierTrainingArguments, check_classifier_fit
-from .evaluation import classification_metrics
 from .labeled_collator import DataCollatorForLabeledExamples
+from .metrics_of_parts import classification_metrics
 from .triplets import triplet_losses_of_batch
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from docsplit_hf import (
     KNNDatastore,
 )
 from docsplit_hf.encoding.portable.run_encoder import is_packed
-from docsplit_hf.finetuning.evaluation import evaluate_parts
 from docsplit_hf.finetuning.knn_classifier_trainer import lora_around
+from docsplit_hf.finetuning.metrics_of_parts import evaluate_parts
 from docsplit_hf.finetuning.triplets import choose_triplets, same_labels
 from docsplit_hf.reading.labels import labels_by_name
 

@@ -15,9 +15,9 @@ from transformers.hf_argparser import HfArg
 
 from ...classifier.pipeline import KNNClassifierPipeline
 from ...fitting.audit.report import Audit
-from ...training.command_line import parse_arguments, script, show_log
 from .classify import open_classifier
 from .commands import with_options
+from .run_command import parse_arguments, script, show_log
 from .shared_options import refuse_processes
 
 

@@ -27,9 +27,9 @@ from ...classifier.sorting.sorted_folder import Sorted
 from ...fitting.rejection import RejectionLimits
 from ...reading.characters import replace_lone_surrogates
 from ...reading.files.failure_lists import FAILED
-from ...training.command_line import parse_arguments, show_log
 from ..pipelines import check_installation, open_pipeline
 from .plain_parser import PlainParser, option
+from .run_command import parse_arguments, show_log
 from .shared_options import OUTPUT_DIR, READING_OPTIONS, refuse_processes
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from ...reading.load_documents import load_documents
 from ...reading.segmentation.segment_documents import check_text_column
 from ...reading.text_warnings import sum_up_warnings
 from ...storage.inside_folder import refuse_links
-from ...training.command_line import parse_arguments, script
+from .run_command import parse_arguments, script
 
 PART_SIZE = 1_000  # a killed run loses the embeddings of one part
 INT8_TEXTS = CALIBRATION_TEXTS + MEASUREMENT_TEXTS  # the first are for calibrating int8, the others for measuring it

@@ -28,7 +28,7 @@ from ...evaluation.comparison import ComparisonSettings, Record, as_json, compar
 from ...evaluation.systems import WORD_COUNTS, System, TfidfSystem, load_system
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
-from ...training.command_line import parse_arguments, script
+from .run_command import parse_arguments, script
 
 
 @dataclass

@@ -13,9 +13,9 @@ from transformers.hf_argparser import HfArg
 from ...classifier.pipeline import KNNClassifierPipeline
 from ...encoding.exported.description import GRAPH, PRECISIONS
 from ...encoding.exported.export import export_classifier
-from ...training.command_line import parse_arguments, script
 from .classify import open_classifier
 from .commands import with_options
+from .run_command import parse_arguments, script
 
 
 @dataclass

@@ -31,14 +31,14 @@ from ...encoding.classifier_embedder import ClassifierEmbedder, make_embedder
 from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...encoding.reading_time import ReadingTime
-from ...finetuning.evaluation import evaluate_parts
+from ...finetuning.metrics_of_parts import evaluate_parts
 from ...fitting.label_tree import Hierarchy, is_hierarchy_setting
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import labels_by_name
 from ...reading.load_documents import load_unlabeled_texts
-from ...training.command_line import parse_arguments, script, show_log
 from ...training.resuming import check_output_dir
 from .labeled_arguments import LabeledArguments, load_splits, report_classifier
+from .run_command import parse_arguments, script, show_log
 from .shared_options import OUTPUT_DIR, refuse_processes
 
 UNLABELED_HELP = (

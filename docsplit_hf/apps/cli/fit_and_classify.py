@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ...extras import options_of
-from ...training.command_line import NEAR, script
 from ..pipelines import check_installation
 from . import classify
+from .run_command import NEAR, script
 from .shared_options import OUTPUT_DIR
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from datasets import DatasetDict
 from transformers.hf_argparser import HfArg
 
-from ...finetuning.evaluation import describe_parts
+from ...finetuning.metrics_of_parts import describe_parts
 from ...reading.labeled_examples import load_labeled_examples
 from ...reading.labels import without_copies
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation

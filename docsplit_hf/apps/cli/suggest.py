@@ -20,8 +20,8 @@ from transformers.hf_argparser import HfArg
 from ...classifier.active_learning import Suggestion
 from ...classifier.row_files import Row, check_output, write_rows
 from ...encoding.checkpoints.checkpoint import open_checkpoint
-from ...training.command_line import parse_arguments, script, show_log
 from .commands import with_options
+from .run_command import parse_arguments, script, show_log
 
 COLUMNS = ("id", "file", "text", "text_pair", "predicted_label", "score", "label")
 OPTIONAL_COLUMNS = ("file", "text_pair")  # left out if no document has one

@@ -10,9 +10,9 @@ from typing import Any
 
 from ...classifier.sorting.manifest import MANIFEST
 from ...classifier.sorting.undo_sorting import undo_sorting
-from ...training.command_line import parse_arguments, script
 from .commands import with_options
 from .plain_parser import PlainParser, option
+from .run_command import parse_arguments, script
 
 SHOWN_FILES = 20
 

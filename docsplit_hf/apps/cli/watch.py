@@ -22,9 +22,9 @@ from ...classifier.sorting.manifest import check_not_inside
 from ...classifier.sorting.sorted_folder import SortedFolder
 from ...classifier.sorting.watching import Watcher
 from ...fitting.rejection import RejectionLimits
-from ...training.command_line import parse_arguments, script, show_log
 from .classify import open_classifier, show_plan
 from .commands import with_options
+from .run_command import parse_arguments, script, show_log
 
 logger = logging.getLogger(__name__)
 

@@ -21,12 +21,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from ..reading.files.options import OCR_VARIABLE
+from ...reading.files.options import OCR_VARIABLE
 
 if TYPE_CHECKING:
-    from .arguments import ShareableTrainingArguments
+    from ...training.arguments import ShareableTrainingArguments
 
-PACKAGE_FOLDER = Path(__file__).parents[1]
+PACKAGE_FOLDER = Path(__file__).parents[2]
 # Options of the Trainer that most runs need; the short help shows them.
 COMMON_TRAINER_OPTIONS = {
     "learning_rate",
@@ -232,7 +232,7 @@ def start_run(
     """Show the log, protect the output folder, set the seed; return the checkpoint to resume from, or None."""
     from transformers import set_seed
 
-    from .resuming import check_output_dir, checkpoint_to_resume
+    from ...training.resuming import check_output_dir, checkpoint_to_resume
 
     show_log(args.process_index)
     resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)

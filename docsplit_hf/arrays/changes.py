@@ -91,9 +91,8 @@ def add_document_rows(
 
 def no_documents(snapshot: Snapshot) -> Snapshot:
     """Make an empty snapshot of documents, with the dimension, dtype and index options of the examples."""
-    keys = snapshot.keys[:0].copy()
-    no_labels = np.zeros((0, 0), dtype=bool)
-    return Snapshot(keys, no_labels, make_rows(0, []), label_names=(), options=snapshot.options)
+    empty = empty_snapshot(snapshot.keys.shape[1], (), multi_label=True, dtype=snapshot.keys.dtype.name)
+    return replace(empty, options=snapshot.options)
 
 
 def _append(

@@ -19,25 +19,16 @@ class UnsafeFolderError(ValueError):
     """A folder holds a link, or a name was given, that leads out of it."""
 
 
-def check_name(name: object) -> str:
-    """Return the name of a file below a folder; refuse one that could be anything else on any system."""
+def is_plain(name: object) -> bool:
+    """Whether a name is that of a file below a folder, and could be nothing else on any system."""
     if not isinstance(name, str):
-        raise UnsafeFolderError(f"{name!r} is not the name of a file.")
+        return False
     # Some systems treat variants of a letter as equal, and ignore invisible letters.
     for part in unicodedata.normalize("NFKC", name).split("/"):
         has_invisible = any(unicodedata.category(letter).startswith("C") for letter in part)
         has_separator = "\\" in part or ":" in part
         if part in ("", ".", "..") or has_invisible or has_separator or part.endswith((".", " ")):
-            raise UnsafeFolderError(f"{name!r} is not the plain name of a file below a folder.")
-    return name
-
-
-def is_plain(name: str) -> bool:
-    """Whether ``check_name`` accepts a name."""
-    try:
-        check_name(name)
-    except UnsafeFolderError:
-        return False
+            return False
     return True
 
 
@@ -83,7 +74,9 @@ class InsideFolder:
     @contextlib.contextmanager
     def parent_of(self, name: str, make: bool = False) -> Iterator[tuple[Self, str]]:
         """Open the folder of a file within the context; yields the folder and the last part of the file's name."""
-        *folders, last = check_name(name).split("/")
+        if not is_plain(name):
+            raise UnsafeFolderError(f"{name!r} is not the plain name of a file below a folder.")
+        *folders, last = name.split("/")
         with contextlib.ExitStack() as opened:
             parent = self
             for folder in folders:

@@ -258,7 +258,7 @@ def calibrate_on_held_out(
         KnownExamplesError: If all are in the datastore.
     """
     # In the datastore's precision, so that copies of an example have a distance of 0.
-    embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
+    embeddings = predictions.retrieval_embeddings.astype(datastore.snapshot.keys.dtype).astype(np.float32)
     neighbors = datastore.search(embeddings, MAX_NEIGHBORS, predictions.passages)
     known = equal_neighbors(neighbors, embeddings, texts, text_pairs).any(1)
     if known.any():

@@ -23,7 +23,6 @@ from ..arrays.changes import (
 from ..arrays.fitted_state import FittedState
 from ..arrays.index import EXACT, IndexOptions
 from ..arrays.keys import as_matrix
-from ..arrays.passages import take_passages
 from ..arrays.row_table import ORIGIN_COLUMNS, TEXT_COLUMNS, encode_known_labels, has_origins, origins_of
 from ..arrays.snapshot import SearchResult, Snapshot
 from ..content_hash import sha256_of_parts
@@ -72,7 +71,8 @@ class KNNDatastore:
         origins: For each text its file and its pages or other places in it; None for a text that comes from no file.
 
     Attributes:
-        snapshot: All rows at this moment. A snapshot never changes: adding and removing rows puts another in its place.
+        snapshot: All rows at this moment: ``keys``, ``labels``, ``rows`` (a table of ids and texts), ``passages``,
+            ``probe`` and ``options`` of the index. A snapshot never changes: a change puts another in its place.
 
     Raises:
         ValueError: If a key is not finite, a label is unknown, an id is repeated, or a length or type is wrong.
@@ -217,16 +217,17 @@ class KNNDatastore:
         if len(self) or self.multi_label == multi_label:
             return self
         state = self.snapshot
-        empty = empty_snapshot(self.dimension, (), multi_label, self.dtype, probe=state.probe)
+        empty = empty_snapshot(state.keys.shape[1], (), multi_label, state.keys.dtype.name, probe=state.probe)
         return self.from_snapshot(replace(empty, options=state.options, documents=state.documents))
 
     def __len__(self) -> int:
         return len(self.snapshot.keys)
 
     def __repr__(self) -> str:
+        state = self.snapshot
         return (
-            f"KNNDatastore({len(self)} rows of dimension {self.dimension}, {self.dtype}, {len(self.label_names)} "
-            f"labels, index {self.index!r})"
+            f"KNNDatastore({len(self)} rows of dimension {state.keys.shape[1]}, {state.keys.dtype}, "
+            f"{len(state.label_names)} labels, index {state.options.factory!r})"
         )
 
     def __getstate__(self) -> Snapshot:
@@ -258,21 +259,6 @@ class KNNDatastore:
         return sha256_of_parts(parts)
 
     @property
-    def dimension(self) -> int:
-        """D of the keys."""
-        return self.snapshot.keys.shape[1]
-
-    @property
-    def dtype(self) -> str:
-        """``"float32"`` or ``"float16"``."""
-        return self.snapshot.keys.dtype.name
-
-    @property
-    def index(self) -> str:
-        """The index: ``"Flat"`` or a FAISS factory string."""
-        return self.snapshot.options.factory
-
-    @property
     def label_names(self) -> tuple[str, ...]:
         """Names of the labels."""
         return self.snapshot.label_names
@@ -281,11 +267,6 @@ class KNNDatastore:
     def multi_label(self) -> bool:
         """Whether a row may have several labels."""
         return self.snapshot.multi_label
-
-    @property
-    def probe(self) -> np.ndarray | None:
-        """Probe embeddings by the encoder of the keys, ``(P, D)``; None if they are unknown."""
-        return self.snapshot.probe
 
     @property
     def keys(self) -> np.ndarray:
@@ -309,11 +290,6 @@ class KNNDatastore:
     def texts(self) -> list[str | None]:
         """The texts of the rows."""
         return self.snapshot.rows["text"].to_pylist()
-
-    @property
-    def text_pairs(self) -> list[str | None]:
-        """The second texts of the rows."""
-        return self.snapshot.rows["text_pair"].to_pylist()
 
     @property
     def origins(self) -> list[Origin | None]:
@@ -341,17 +317,6 @@ class KNNDatastore:
                 passages do not match the queries.
         """
         return self.snapshot.search(queries, k, passages)
-
-    def passages_of(self, rows: Any) -> Passages | None:
-        """Return the passages of some rows, in the form that ``search`` takes for queries.
-
-        Args:
-            rows: Positions of rows, int64 ``(M,)``.
-
-        Returns:
-            The passages; None if every row of the datastore has one passage, its key.
-        """
-        return take_passages(self.snapshot.passages, np.asarray(rows, dtype=np.int64))
 
     @property
     def documents(self) -> KNNDatastore | None:

@@ -137,7 +137,7 @@ def open_datastore(
     if isinstance(datastore, (str, Path)):
         datastore = KNNDatastore.from_pretrained(datastore)
     probe = embedder.probe()
-    check_probe(probe, datastore.probe)
+    check_probe(probe, datastore.snapshot.probe)
     check_precision(embedder, probe, datastore.snapshot)
     if len(datastore) and not datastore.label_names:
         raise ValueError("No example of the datastore has a label: embed the corpus with labels (label_key).")

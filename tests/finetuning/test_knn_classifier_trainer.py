@@ -314,6 +314,10 @@ def test_build_keeps_ids_pairs_and_texts(make_trainer, tokenizer, texts):
     ).cast_column("label", ClassLabel(names=NAMES))
     model = make_trainer().classifier
     datastore = KNNDatastore.build(model, tokenizer, data, show_progress=False)
-    assert datastore.ids == list("abcdef") and datastore.text_pairs == texts[6:12] and datastore.texts == texts[:6]
+    assert (
+        datastore.ids == list("abcdef")
+        and datastore.snapshot.rows["text_pair"].to_pylist() == texts[6:12]
+        and datastore.texts == texts[:6]
+    )
     bare = KNNDatastore.build(model, tokenizer, data, store_texts=False, dtype="float16", show_progress=False)
     assert set(bare.texts) == {None} and bare.dtype == "float16"

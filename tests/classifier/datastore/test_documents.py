@@ -33,7 +33,7 @@ def test_any_sequence_of_changes_equals_two_separate_datastores(dtype):
     assert len(documents) > 20 and same(both, examples) and same(both.documents, documents)
     assert answers(both) == answers(examples) and answers(both.documents) == answers(documents)
     assert_exact(both.documents)
-    assert (both.documents.dtype, both.documents.index) == (dtype, "Flat")
+    assert (both.documents.snapshot.keys.dtype, both.documents.snapshot.options.factory) == (dtype, "Flat")
     assert both.documents.labels.shape == (len(documents), 0) and both.documents.label_names == ()
 
 

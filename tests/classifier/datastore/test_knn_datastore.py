@@ -100,7 +100,7 @@ def test_wrong_arguments_are_refused(arguments, options, message):
 
 def test_searching_an_empty_datastore_is_refused():
     datastore = KNNDatastore.empty(8, NAMES)
-    assert (len(datastore), datastore.dimension, datastore.keys.shape) == (0, 8, (0, 8))
+    assert (len(datastore), datastore.snapshot.keys.shape[1], datastore.keys.shape) == (0, 8, (0, 8))
     with pytest.raises(ValueError, match="The datastore is empty.*add examples first"):
         datastore.search(np.zeros((1, 8)), 1)
     datastore.add([[1] * 8], ["fruit"])
@@ -141,7 +141,7 @@ def test_a_failed_add_changes_nothing(arguments, options):
 
 def test_another_encoder_is_refused_and_rounding_is_accepted(caplog):
     probe = np.random.default_rng(0).standard_normal((3, 8))
-    stored = make_datastore(probe=probe).probe
+    stored = make_datastore(probe=probe).snapshot.probe
     with caplog.at_level(logging.WARNING):
         for same in (probe.astype(np.float16), 1.05 * probe):
             check_probe(same, stored)

@@ -17,7 +17,7 @@ from .datastores import NAMES, answers, everything, fill, make_datastore, make_p
 
 def passages_of(datastore):
     """The passages of all rows; of one each where the datastore keeps none."""
-    found = datastore.passages_of(np.arange(len(datastore)))
+    found = take_passages(datastore.snapshot.passages, np.arange(len(datastore)))
     return whole_rows(datastore.keys, datastore.snapshot.rows) if found is None else found
 
 
@@ -93,7 +93,7 @@ def test_removing_all_rows_of_several_passages_leaves_a_plain_datastore():
 def test_a_row_without_passages_has_one_of_its_whole_text():
     datastore = KNNDatastore([[0, 0], [1, 1]], ["a", "a"], [], ["Grün 好", None])
     datastore.add([[5, 5]], ["b"], passages=Passages([[4, 4], [6, 6]], [2], [[0, 3], [3, 9]]))
-    assert [array.tolist() for array in datastore.passages_of([0, 1, 2])] == [
+    assert [array.tolist() for array in take_passages(datastore.snapshot.passages, [0, 1, 2])] == [
         [[0, 0], [1, 1], [4, 4], [6, 6]], [1, 1, 2], [[0, 6], [0, 0], [0, 3], [3, 9]],
     ]  # fmt: skip
 
@@ -189,7 +189,7 @@ def test_a_part_of_a_document_is_not_a_copy_of_it():
     embeddings = np.concatenate([part, part, rng.standard_normal((1, 8))])
     passages = Passages(embeddings, [5, 6], np.zeros((11, 2), int))
     datastore = KNNDatastore(rng.standard_normal((2, 8)), [0, 1], NAMES, passages=passages)
-    for asked in (None, datastore.passages_of([0, 1])):
+    for asked in (None, take_passages(datastore.snapshot.passages, [0, 1])):
         neighbors = datastore.search(datastore.keys, 2, asked)
         known = equal_neighbors(neighbors, datastore.keys, [None] * 2, None)
         assert np.array_equal(known, neighbors.rows == [[0], [1]])

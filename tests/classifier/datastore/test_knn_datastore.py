@@ -151,7 +151,7 @@ def test_another_encoder_is_refused_and_rounding_is_accepted(caplog):
             check_probe(other, stored)
     with pytest.raises(ValueError, match=r"embeddings have shape \(3, 4\), the datastore's \(3, 8\)"):
         check_probe(probe[:, :4], stored)
-    check_probe(probe, make_datastore().probe)
+    check_probe(probe, make_datastore().snapshot.probe)
     assert "no probe" in caplog.text
 
 

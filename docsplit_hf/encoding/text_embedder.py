@@ -287,15 +287,15 @@ def combine_chunks(
     """
     embeddings = ChunkAverages(texts, dimension, strategy)
     logits = ChunkAverages(texts, labels, strategy, are_embeddings=False)
-    passages = PassagesOfTexts(texts, dimension)
+    passages = PassagesOfTexts(texts, dimension) if strategy == PASSAGES else None
     read_fraction = np.ones(texts)
     for chunks, embeddings_of_chunks, logits_of_chunks in groups:
         embeddings.add(chunks, embeddings_of_chunks)
         logits.add(chunks, logits_of_chunks)
         read_fraction[[chunk.text for chunk in chunks]] = [chunk.read_fraction for chunk in chunks]
-        if strategy == PASSAGES:
+        if passages is not None:
             passages.add(chunks, embeddings_of_chunks)
-    found = passages.all() if strategy == PASSAGES else None
+    found = None if passages is None else passages.all()
     return Predictions(
         logits=logits.all(),
         retrieval_embeddings=embeddings.all(),

@@ -100,7 +100,17 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             raise ValueError(f"temperature must be above 0, got {self.temperature}. The papers use 0.05.")
         if self.mlm_weight < 0:
             raise ValueError(f"mlm_weight must be 0 (no MLM) or above, got {self.mlm_weight}.")
-        self.forward_chunk_size = _chunk_size(self.forward_chunk_size)
+        if self.forward_chunk_size not in (None, AUTO):
+            try:
+                size = int(self.forward_chunk_size)
+            except ValueError as error:
+                given = self.forward_chunk_size
+                raise ValueError(
+                    f"forward_chunk_size must be a number of documents or 'auto', got {given!r}."
+                ) from error
+            if size < 1:
+                raise ValueError(f"forward_chunk_size must be at least 1 document, got {size}.")
+            self.forward_chunk_size = size
         if self.similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {SIMILARITIES}, got {self.similarity!r}.")
         if isinstance(self.forward_chunk_size, int) and not self.compares_batch:
@@ -115,16 +125,3 @@ def overridden(name: str, default: Any, **options: Any) -> Any:
     """Make a field of ``ContrastiveTrainingArguments`` with another default; ``init=False`` removes it as an option."""
     inherited = ContrastiveTrainingArguments.__dataclass_fields__[name]
     return field(default=default, metadata=inherited.metadata, **options)
-
-
-def _chunk_size(given: int | str | None) -> int | str | None:
-    """Parse a number of documents per forward pass, ``"auto"``, or None."""
-    if given is None or given == AUTO:
-        return given
-    try:
-        size = int(given)
-    except ValueError as error:
-        raise ValueError(f"forward_chunk_size must be a number of documents or 'auto', got {given!r}.") from error
-    if size < 1:
-        raise ValueError(f"forward_chunk_size must be at least 1 document, got {size}.")
-    return size

@@ -166,8 +166,14 @@ def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfi
     _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": config.hidden_size, **pooling})
     length = {"max_seq_length": config.docsplit["max_length"], "do_lower_case": False}
     _write_json(folder / "sentence_bert_config.json", length)
-    if not (folder / "adapter_config.json").exists():
-        _write_modules(folder, ["", "1_Pooling", "2_Normalize"])
+    if (folder / "adapter_config.json").exists():
+        return
+    modules = []
+    for number, path in enumerate(("", "1_Pooling", "2_Normalize")):  # the name of a folder has the kind of its module
+        (folder / path).mkdir(exist_ok=True)
+        kind = f"sentence_transformers.models.{path.partition('_')[2] or 'Transformer'}"
+        modules.append({"idx": number, "name": str(number), "path": path, "type": kind})
+    _write_json(folder / "modules.json", modules)
 
 
 def _find_file(name: str, file: str, **hub_arguments: Any) -> Path | None:
@@ -268,16 +274,6 @@ def _read_weights(name: str, folder: str, revision: str | None) -> Mapping[str, 
     if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
         raise ValueError(refusal)
     return weights
-
-
-def _write_modules(folder: Path, paths: list[str]) -> None:
-    """Write ``modules.json``, and make the folders in it; a folder's name has the kind of its module."""
-    content = []
-    for number, path in enumerate(paths):
-        (folder / path).mkdir(exist_ok=True)
-        kind = f"sentence_transformers.models.{path.partition('_')[2] or 'Transformer'}"
-        content.append({"idx": number, "name": str(number), "path": path, "type": kind})
-    _write_json(folder / "modules.json", content)
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -85,16 +85,6 @@ class SearchResult:
         """Texts: Q lists of k."""
         return self._column("text")
 
-    @property
-    def text_pairs(self) -> list[list[str | None]]:
-        """Second texts: Q lists of k."""
-        return self._column("text_pair")
-
-    @property
-    def passage_spans(self) -> np.ndarray | None:
-        """Spans of the nearest passages in their texts, int64 ``(Q, k, 2)``; None if each row has one passage."""
-        return None if self.passages is None else self.passages.spans[self.nearest]
-
     def example(self, query: int, rank: int) -> ExampleShown:
         """Return one result with the names of its labels; rank 0 is the nearest."""
         label = self.labels[query, rank]
@@ -110,7 +100,7 @@ class SearchResult:
         if origin is not None:
             shown["file"] = origin.file
         if self.passages is not None and self.passages.counts[position] > 1:
-            start, end = self.passage_spans[query, rank].tolist()
+            start, end = self.passages.spans[self.nearest[query, rank]].tolist()
             shown["passage"] = {"start": start, "end": end}
             if row["text"] is not None:
                 shown["passage"]["text"] = row["text"][start:end]

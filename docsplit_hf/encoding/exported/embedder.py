@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +24,6 @@ from ..chunking import Chunk, probe_length
 from ..text_embedder import ChunkedEmbedder, EmbeddingOptions, combine_chunks
 from .description import FOLDER, GRAPH, TRUSTED, ExportedModel
 from .tokenizer import FileTokenizer
-
-logger = logging.getLogger(__name__)
 
 TOKENS_AT_ONCE = 4096  # of a batch, padding included
 

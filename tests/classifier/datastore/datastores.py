@@ -91,7 +91,7 @@ def make_queries(datastore, count=6, seed=7):
 def answers(datastore, k=5):
     neighbors = datastore.search(make_queries(datastore), k)
     arrays = [neighbors.distances.tolist(), neighbors.labels.tolist()]
-    return [*arrays, neighbors.ids, neighbors.texts, neighbors.text_pairs, list(neighbors.label_names)]
+    return [*arrays, neighbors.ids, neighbors.texts, list(neighbors.label_names)]
 
 
 def brute_force(datastore, queries, k):

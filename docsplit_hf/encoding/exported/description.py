@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-FOLDER = "exported"  # within the folder of a classifier
 GRAPH = "model.onnx"
 DESCRIPTION = "exported.json"
 VERSION = 2

@@ -17,12 +17,12 @@ from ...cores import core_count
 from ...extras import install_line
 from ...reading.files.finding import refuse_mistyped_path
 from ...reading.text_warnings import unlogged
-from ...storage.classifier_folder import CONFIG
+from ...storage.classifier_folder import CONFIG, EXPORTED
 from ...storage.classifier_folder import FOLDER as DATASTORE
 from ...storage.manifest import read_manifest
 from ..chunking import Chunk, probe_length
 from ..text_embedder import ChunkedEmbedder, EmbeddingOptions, combine_chunks
-from .description import FOLDER, GRAPH, TRUSTED, ExportedModel
+from .description import GRAPH, TRUSTED, ExportedModel
 from .tokenizer import FileTokenizer
 
 TOKENS_AT_ONCE = 4096  # of a batch, padding included
@@ -48,7 +48,7 @@ class ExportedEmbedder(ChunkedEmbedder):
     """
 
     def __init__(self, folder: Path, trust: bool = False) -> None:
-        graph = folder / FOLDER / GRAPH
+        graph = folder / EXPORTED / GRAPH
         if not graph.is_file():
             refuse_mistyped_path(str(folder))
             raise FileNotFoundError(f"{folder} has no exported model: run docsplit export {folder}.")
@@ -56,7 +56,7 @@ class ExportedEmbedder(ChunkedEmbedder):
             import onnxruntime
         except ImportError as error:
             raise ModuleNotFoundError(f"An exported classifier needs onnxruntime: {install_line('onnx')}.") from error
-        self.config = ExportedModel.read(folder / FOLDER)
+        self.config = ExportedModel.read(folder / EXPORTED)
         if encoder_files(folder) != self.config.saved_with:
             raise ValueError(f"{folder} has another encoder than was exported: run docsplit export {folder} again.")
         sha256 = sha256_of_file(graph)

@@ -13,8 +13,7 @@ from ..arrays.passages import Predictions
 from ..arrays.probe import check_probe
 from ..arrays.snapshot import Snapshot
 from ..content_hash import sha256_of_file, sha256_of_json
-from ..encoding.exported.description import GRAPH
-from ..encoding.exported.embedder import ExportedEmbedder
+from ..encoding.exported.embedder import GRAPH, ExportedEmbedder
 from ..extras import is_full_installation
 from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.prediction import Prediction, raise_if_unreadable

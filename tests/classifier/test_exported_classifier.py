@@ -17,7 +17,7 @@ from docsplit_hf.classifier.exported_classifier import open_exported
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
 from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.encoding.exported import embedder as exported_embedder
-from docsplit_hf.encoding.exported.description import DESCRIPTION, GRAPH
+from docsplit_hf.encoding.exported.embedder import DESCRIPTION, GRAPH
 from docsplit_hf.encoding.exported.export import export_classifier
 from docsplit_hf.encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from docsplit_hf.storage.classifier_folder import EXPORTED

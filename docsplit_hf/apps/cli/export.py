@@ -11,7 +11,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from ...classifier.pipeline import KNNClassifierPipeline
-from ...encoding.exported.description import GRAPH, PRECISIONS
+from ...encoding.exported.embedder import GRAPH, PRECISIONS
 from ...encoding.exported.export import export_classifier
 from .classify import open_classifier
 from .commands import with_options

@@ -23,8 +23,7 @@ from ...storage.datastore_files import load_snapshot
 from ...storage.inside_folder import refuse_links
 from ...storage.texts_as_json import source_of_texts, write_texts
 from ..backends.openvino.export import example_inputs, input_names
-from .description import DESCRIPTION, GRAPH, PRECISIONS, TRUSTED, ExportedModel
-from .embedder import ExportedEmbedder, encoder_files
+from .embedder import DESCRIPTION, GRAPH, PRECISIONS, TRUSTED, ExportedEmbedder, ExportedModel, encoder_files
 
 if TYPE_CHECKING:
     from ..chunking import ChunkSettings

@@ -34,13 +34,13 @@ NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 def enter_folder(namespace):
     """Make a folder with what pages suppose to be there, and go into it."""
     import docsplit_hf  # here and below, since the process that hands tests out imports this file, too
-    from docsplit_hf.encoding.backends.openvino import export
+    from docsplit_hf.encoding.backends.openvino import engine
 
     folder, patch = Path(tempfile.mkdtemp()), pytest.MonkeyPatch()
     namespace[FOLDER] = folder, patch
     patch.chdir(folder)
     for name, count in FEWER_TEXTS.items():
-        patch.setattr(export, name, count)
+        patch.setattr(engine, name, count)
     embed_once(patch)
     texts = [make_text(number, sentences=4 + number % 5) for number in range(48)]
     kinds = ["river" if "river" in text else "other" for text in texts]

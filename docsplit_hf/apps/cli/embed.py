@@ -18,7 +18,7 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import HfArg
 
 from ...content_hash import sha256_of_parts
-from ...encoding.backends.openvino.export import CALIBRATION_TEXTS, MEASUREMENT_TEXTS
+from ...encoding.backends.openvino.engine import CALIBRATION_TEXTS, MEASUREMENT_TEXTS
 from ...encoding.backends.precision import PRECISIONS
 from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ...encoding.chunking import SINGLE_CHUNK, SINGLE_VECTOR

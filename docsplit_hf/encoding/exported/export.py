@@ -22,7 +22,7 @@ from ...storage.classifier_folder import EXPORTED, TEXTS, UNFINISHED_EXPORT
 from ...storage.datastore_files import load_snapshot
 from ...storage.inside_folder import refuse_links
 from ...storage.texts_as_json import source_of_texts, write_texts
-from ..backends.openvino.export import example_inputs, input_names
+from ..backends.openvino.engine import example_inputs, input_names
 from .embedder import DESCRIPTION, GRAPH, PRECISIONS, TRUSTED, ExportedEmbedder, ExportedModel, encoder_files
 
 if TYPE_CHECKING:

@@ -320,4 +320,4 @@ def test_build_keeps_ids_pairs_and_texts(make_trainer, tokenizer, texts):
         and datastore.texts == texts[:6]
     )
     bare = KNNDatastore.build(model, tokenizer, data, store_texts=False, dtype="float16", show_progress=False)
-    assert set(bare.texts) == {None} and bare.dtype == "float16"
+    assert set(bare.texts) == {None} and bare.snapshot.keys.dtype == "float16"

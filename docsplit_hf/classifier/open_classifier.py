@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from ..arrays.probe import check_probe
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
-from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
+from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, choose_prompt, load_projection
 from ..encoding.chunking import PASSAGES, check_strategy
 from ..encoding.classifier_embedder import make_embedder
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
@@ -52,8 +52,6 @@ def encoder_as_classifier(
     settings = checkpoint_settings(name, encoder.config, revision, with_projection=True) if name else {}
     projection = None
     if name and name != DEFAULT_CHECKPOINT:  # which has neither; its name would be looked for on the Hub
-        from ..encoding.checkpoints.prompts import choose_prompt
-
         projection = load_projection(name, revision)
         prompt = choose_prompt(name, prompt, revision=revision)
     if "pooling" not in settings:

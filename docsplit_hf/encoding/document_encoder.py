@@ -17,8 +17,7 @@ from ..storage.atomic_replacement import read_one_save
 from .backends.precision import INT8, BFloat16, Precision, check_precision_options, precision_settings, use_precision
 from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
 from .checkpoints.fingerprint import encoder_fingerprint
-from .checkpoints.prompts import choose_prompt
-from .checkpoints.sentence_transformers_files import load_projection
+from .checkpoints.sentence_transformers_files import choose_prompt, load_projection
 from .chunking import (
     PASSAGES,
     SINGLE_VECTOR,

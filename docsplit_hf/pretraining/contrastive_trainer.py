@@ -26,10 +26,9 @@ from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, process_count, sum_over_processes, uses_fsdp
 from .arguments import AUTO, ContrastiveTrainingArguments, check_fit
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length, rows_as_arrays
-from .gradient_caching import RandomState, step_in_chunks
+from .gradient_caching import RandomState, describe_memory, smaller_chunk, step_in_chunks, ways_to_need_less
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import InfoNCE, in_batch_info_nce
-from .memory import describe_memory, smaller_chunk, ways_to_need_less
 from .model import Batch, DocSplitOutput, model_inputs, use_projection_head
 from .model_card import save_card
 from .streaming import EPOCH_KEY, RepeatedStream

@@ -1,6 +1,7 @@
 """Every block of code in README.md, docs/ and skills/ is a test; and what is slow by nature is marked so."""
 
 import os
+import sys
 from pathlib import Path
 
 # Before anything imports the libraries, which read them once. Without the first, what is not there is asked of the Hub
@@ -8,6 +9,9 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models gain nothing from two threads, and workers share them
+# Each process would compile every file again, of the tests, too: a third of the time of short ones.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 import pytest
 from sybil import Sybil

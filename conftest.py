@@ -9,15 +9,16 @@ from pathlib import Path
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # tiny models gain nothing from two threads, and workers share them
-# Each process would compile every file again, of the tests, too: a third of the time of short ones.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 import pytest
 from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 from tests.code_blocks import check_commands, check_output, enter_folder, leave_folder, run_python
+
+# Each process would compile every file again, of the tests, too: a third of the time of short ones.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent
 # All tests of these are slow; others have the mark in their code. The commands run on README.md with each change, too.

@@ -61,6 +61,12 @@ def test_drift_agrees_with_the_answers_of_the_pipeline(fitted, texts, monkeypatc
     assert report.rejected.then >= np.mean(held_out.max(1) < level) and report.level == level
 
 
+def test_a_text_without_content_counts_as_rejected_however_sure_its_answer_is(fitted, texts, monkeypatch):
+    monkeypatch.setattr(Guarantees, "level_thresholds", lambda self, error, most_lost=None: np.array([0.0]))
+    assert fitted(["?!"], reject=0.05)[0]["reason"] == "no content"
+    assert fitted.measure_drift([*texts[32:35], "?!"]).rejected.now == 1 / 4
+
+
 def test_drift_is_reported_only_for_different_texts(fitted, texts):
     other = fitted.measure_drift(NEW)
     assert other.verdict.startswith("Significant change") and "with more unknown words" in other.verdict

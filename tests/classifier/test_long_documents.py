@@ -65,6 +65,20 @@ def hidden(sentence, place):
     return FILLER[:start] + sentence + " " + FILLER[start:], start, start + len(sentence)
 
 
+def test_passages_are_those_of_their_text_in_whatever_order_texts_are_added(pipe):
+    texts = [f"C. {FILLER}", "A. The striker scored.", f"B. {FILLER[:700]}"]  # they are embedded in sorted order
+    changed = copy.copy(pipe)
+    changed.datastore = None
+    ids = changed.add_examples(texts, ["football", "cooking", "football"])
+    store = changed.datastore
+    assert store.ids == ids
+    for text, (embeddings, spans) in zip(texts, store.passages_of(np.arange(3)).by_text(), strict=True):
+        alone = pipe.embedder.embed([text])
+        expected = alone.retrieval_embeddings if alone.passages is None else alone.passages.embeddings
+        np.testing.assert_allclose(embeddings, expected, atol=1e-5)
+        assert spans[-1, 1] == len(text.rstrip())
+
+
 def test_a_call_reads_a_limited_number_of_passages_and_logs_the_rest(pipe, fitted, caplog):
     text, start, end = hidden(next(iter(TELLING.values())), 0.85)
     (whole,) = fitted(text, return_read=True, explain=True)

@@ -14,6 +14,7 @@ from docsplit_hf.classifier.pipeline import KNNClassifierPipeline
 from docsplit_hf.encoding.exported.export import export_classifier
 
 from ...conftest import make_text
+from ...event_loops import run_elsewhere
 
 TOLERANCE = 1e-5  # torch and ONNX Runtime round differently
 
@@ -67,7 +68,7 @@ def test_requests_are_read_together_and_long_ones_apart(exported, loaded):
     async def ask():
         return await asyncio.gather(*(batcher.read(state, [text], [None], options) for text in texts))
 
-    found = asyncio.run(ask())
+    found = run_elsewhere(ask())
     batcher.stop()
     answers = [result.predicted.answer(0) for result in found]
     assert_answers(answers, loaded(texts, reject=0.5))

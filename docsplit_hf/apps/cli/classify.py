@@ -24,11 +24,13 @@ from ...classifier.predict_file import Outcome, PredictionFiles, check_files, cl
 from ...classifier.row_files import write_rows
 from ...classifier.sorting.sorted_files import ANSWERS, SortedFile, count_by_folder
 from ...classifier.sorting.sorted_folder import Sorted
+from ...extras import check_full_installation
 from ...fitting.rejection import RejectionLimits
 from ...reading.characters import replace_lone_surrogates
 from ...reading.files.failure_lists import FAILED
+from ...reading.files.finding import refuse_mistyped_path
 from ...training.command_line import parse_arguments, show_log
-from ..pipelines import check_installation, open_pipeline
+from ..pipelines import open_pipeline
 from .plain_parser import PlainParser, option
 from .shared_options import OUTPUT_DIR, READING_OPTIONS, refuse_processes
 
@@ -173,11 +175,14 @@ class AnswerArguments:
         return options
 
 
-def open_classifier(classifier: str, use_cpu: bool) -> KNNClassifierPipeline:
+def open_classifier(classifier: str, use_cpu: bool = False) -> KNNClassifierPipeline:
     """Open a saved classifier."""
-    check_installation(f"Opening {classifier} without an exported model (docsplit export)")
+    refuse_mistyped_path(classifier)  # before torch is imported
+    check_full_installation(f"Opening {classifier} without an exported model (docsplit export)")
     from ...encoding.checkpoints.checkpoint import open_checkpoint
+    from ...registration import register
 
+    register()
     folder = open_checkpoint(classifier).path  # raises a helpful error if the name is mistyped
     pipe = open_pipeline(folder, device="cpu" if use_cpu else None)
     if pipe.datastore is None:

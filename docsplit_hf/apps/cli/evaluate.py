@@ -12,63 +12,68 @@ Without labels, by how well one half of a text finds the other:
 To try it without a network: --tasks documentation, the documentation of installed packages.
 """
 
+from __future__ import annotations
+
 import logging
 import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from transformers import HfArgumentParser
-from transformers.hf_argparser import HfArg
-
-from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ...encoding.chunking import SINGLE_VECTOR
-from ...evaluation.comparison import ComparisonSettings, Record, as_json, compare, load_task, tables
-from ...evaluation.systems import WORD_COUNTS, System, TfidfSystem, load_system
+from ...evaluation.settings import ComparisonSettings
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
 from ...training.command_line import parse_arguments, script
+from .plain_parser import PlainParser, option
+from .shared_options import SHIPPED
+
+if TYPE_CHECKING:
+    from ...evaluation.comparison import Record
+    from ...evaluation.systems import System
 
 
 @dataclass
 class EvaluationArguments:
     """Systems, tasks and output."""
 
-    models: list[str] = HfArg(
-        default_factory=list,
-        help=f"Required. Systems to compare: tfidf (word counts), {DEFAULT_CHECKPOINT} (included), folders with a "
+    models: list[str] = option(
+        default=[],
+        help=f"Required. Systems to compare: tfidf (word counts), {SHIPPED} (included), folders with a "
         "checkpoint, models on the Hub, or https://HOST/v1#MODEL for an endpoint. At the end, '#name=NAME' sets a name "
         "for the tables; '#pooling=mean' and '#prompt=TEXT' are further options.",
     )
-    tasks: list[str] = HfArg(
-        default_factory=list,
+    tasks: list[str] = option(
+        default=[],
         help="Required. Your files and folders. Tables are .jsonl, .csv or .parquet, with --text_column and "
         "--label_column. To try it: 'documentation', the documentation of installed packages, by package.",
     )
-    text_column: str = HfArg(default="text", help="The column with the texts.")
-    label_column: str = HfArg(default="label", help="The column with the labels.")
-    csv_separator: str | None = HfArg(default=None, help="Column separator of .csv files, if not a comma.")
-    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-    long_documents: list[str] = HfArg(
-        default_factory=lambda: ["first"],
+    text_column: str = option(default="text", help="The column with the texts.")
+    label_column: str = option(default="label", help="The column with the labels.")
+    csv_separator: str | None = option(default=None, help="Column separator of .csv files, if not a comma.")
+    encoding: str | None = option(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+    long_documents: list[str] = option(
+        default=["first"],
         help="Part of texts longer than --max_length that encoders read; several values are compared. 'first', the "
         "beginning; 'head_tail', beginning and end; 'average', all, by averaging the embeddings of passages; 'whole', "
         "the beginning, and all of it.",
-        metadata={"choices": list(SINGLE_VECTOR)},
+        choices=list(SINGLE_VECTOR),
     )
-    bf16: bool = HfArg(default=False, help="Compute embeddings in bfloat16.")
-    output_dir: str = HfArg(default="output/evaluation", help="Folder for results.json and results.md.")
+    bf16: bool = option(default=False, help="Compute embeddings in bfloat16.")
+    output_dir: str = option(default="output/evaluation", help="Folder for results.json and results.md.")
 
     def __post_init__(self) -> None:
         if not self.models:
-            raise ValueError(f"--models must be given: tfidf, {DEFAULT_CHECKPOINT}, a folder, or a model on the Hub.")
+            raise ValueError(f"--models must be given: tfidf, {SHIPPED}, a folder, or a model on the Hub.")
         if not self.tasks:
             raise ValueError("--tasks must be given: your files and folders, or documentation.")
 
 
 def load_systems(arguments: EvaluationArguments, max_length: int) -> list[System]:
     """Load the systems, and word counts; each has a name of its own in the tables."""
+    from ...evaluation.systems import WORD_COUNTS, TfidfSystem, load_system
+
     systems: list[System] = []
     for name in arguments.models:
         ways = arguments.long_documents
@@ -93,9 +98,13 @@ def load_systems(arguments: EvaluationArguments, max_length: int) -> list[System
 
 def main() -> dict[str, Any]:
     """Evaluate systems on tasks; return the figures for ``--json``."""
-    parser = HfArgumentParser((EvaluationArguments, ComparisonSettings), description=__doc__.split("\n")[0])
+    parser = PlainParser((EvaluationArguments, ComparisonSettings), description=__doc__.split("\n")[0])
     arguments, settings = parse_arguments(parser)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    from ...evaluation.comparison import as_json, compare, load_task, tables  # here, as it imports torch
+    from ...registration import register
+
+    register()
     folder = Path(arguments.output_dir)
     columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
     files = {"csv_separator": arguments.csv_separator, "encoding": arguments.encoding}

@@ -1,28 +1,35 @@
-"""Parse options into dataclasses as transformers does, without importing it: for commands that answer in a second."""
+"""Options as fields of dataclasses, and their parser: as transformers has them, without importing it.
+
+A command line is answered in a second; what the command needs is imported when it runs. Only ``train`` and
+``pretrain``, which have the options of ``TrainingArguments``, use the parser of transformers.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import field, fields
+from dataclasses import MISSING, Field, field, fields
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 TRUE = ("yes", "true", "t", "y", "1")
 FALSE = ("no", "false", "f", "n", "0")
 
 
-def option(default: Any, help: str) -> Any:
-    """The field of an option, as ``HfArg`` makes it."""
-    return field(default=default, metadata={"help": help})
+def option(help: str, default: Any = MISSING, **others: Any) -> Any:
+    """The field of an option, for both parsers; ``others``: arguments of ``add_argument``, such as ``choices``."""
+    metadata = {"help": help, **others}
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 class PlainParser(argparse.ArgumentParser):
-    """What ``HfArgumentParser`` does for options that are texts, numbers, or switches that are off by default.
+    """What ``HfArgumentParser`` does for texts, numbers, lists of these, and switches that are off by default.
 
     Args:
-        dataclass_types: Dataclasses whose fields were made by ``option``, each a group of the help, if it has a
-            ``_argument_group_name``.
+        dataclass_types: Dataclasses whose fields have a ``help`` in their metadata, as those of ``option`` do; each is
+            a group of the help, if it has a ``_argument_group_name``.
         description: The description of the command.
     """
 
@@ -37,7 +44,7 @@ class PlainParser(argparse.ArgumentParser):
                 names = [f"--{one.name}"]
                 if "_" in one.name:
                     names.append(f"--{one.name.replace('_', '-')}")
-                group.add_argument(*names, default=one.default, **_reading(hints[one.name]), **one.metadata)
+                group.add_argument(*names, **_default(one), **_reading(hints[one.name]), **one.metadata)
 
     def parse_args_into_dataclasses(self, arguments: Sequence[str]) -> tuple[Any, ...]:
         """Parse a command line into an instance of each dataclass."""
@@ -45,9 +52,18 @@ class PlainParser(argparse.ArgumentParser):
         return tuple(kind(**{one.name: given[one.name] for one in fields(kind)}) for kind in self.dataclass_types)
 
 
+def _default(one: Field) -> dict[str, Any]:
+    """The default of an option, or that it is required."""
+    if one.default_factory is not MISSING:
+        return {"default": one.default_factory()}
+    return {"required": True} if one.default is MISSING else {"default": one.default}
+
+
 def _reading(hint: Any) -> dict[str, Any]:
     """How argparse reads values of a type, such as ``int | None``."""
     kind = next(one for one in get_args(hint) or (hint,) if one is not NoneType)
+    if get_origin(hint) is list:
+        return {"type": kind, "nargs": "+"}
     return {"type": _to_bool, "nargs": "?", "const": True} if kind is bool else {"type": kind}
 
 

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 from ...cores import use_threads
 from ...encoding.checkpoints.damaged import DamagedCheckpointError
-from ...extras import check_extra
-from ..pipelines import check_installation
+from ...extras import check_extra, check_full_installation
 from .commands import positive_count
+from .shared_options import ALL_PRECISIONS
 
 if TYPE_CHECKING:
     from ..server.served_folders import ServedFolder
     from ..server.settings import ServerSettings
 
-_PRECISIONS = ("float32", "bfloat16", "int8")  # as in encoding/backends/precision.py, which imports torch
 GRACE_SECONDS = 30  # for requests under way when the server is stopped
 MOST_CONNECTIONS = 1_000
 # Their messages may have parts of texts.
@@ -94,7 +93,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="with --reject: the option of a choice that means none of the labels, such as other",
     )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--precision", choices=_PRECISIONS, help="int8 is faster, and needs the extra openvino")
+    speed.add_argument("--precision", choices=ALL_PRECISIONS, help="int8 is faster, and needs the extra openvino")
     speed.add_argument(
         "--threads", type=positive_count, default=None, help="threads that read texts; by default, one for each core"
     )
@@ -134,7 +133,7 @@ def _serve(args: argparse.Namespace) -> None:
     editors = read_tokens(EDIT_TOKEN_VARIABLE, args.edit_token_file, "editor")
     check_exposure(args.host, readers, args.open)
     if editors:
-        check_installation("Editing classifiers")
+        check_full_installation("Editing classifiers")
     exported = args.precision is None and not editors  # an exported model answers, and cannot be edited
     encoders = Encoders(args.precision, exported, args.trust)
     # FastAPI takes as long to import as an exported model to load, which leaves the interpreter to another thread.

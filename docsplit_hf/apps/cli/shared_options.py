@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 
 OUTPUT_DIR = "output/classification"
+SHIPPED = "docsplit-small-en"  # DEFAULT_CHECKPOINT of encoding/checkpoints/checkpoint.py, which imports torch
+ENCODER_HELP = f"An encoder on the Hub or a folder. Default: {SHIPPED}, which is included."
+ALL_PRECISIONS = ("float32", "bfloat16", "int8")  # PRECISIONS of encoding/backends/precision.py, which imports torch
 READING_OPTIONS = ("text_column", "text_pair_column", "csv_separator", "encoding")  # of a file to classify
 DATASET_HELP = (
     "A file, a folder, or a data set on the Hub. A file is .jsonl, .json, .csv, .tsv or .parquet; a folder has such "

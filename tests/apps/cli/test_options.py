@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from docsplit_hf.__main__ import main
-from docsplit_hf.apps.cli.fit import read_hierarchy
 from docsplit_hf.apps.cli.fit_and_classify import two_commands
+from docsplit_hf.apps.cli.fit_arguments import read_hierarchy
 
 WITH_EXAMPLES = ["--dataset_name=a.csv"]
 ANSWERS = ["--predict=b.csv"]

@@ -6,30 +6,58 @@ import pytest
 from transformers import HfArgumentParser
 
 from docsplit_hf.apps.cli.classify import AnswerArguments, PredictionArguments
+from docsplit_hf.apps.cli.embed import EmbeddingArguments
+from docsplit_hf.apps.cli.evaluate import EvaluationArguments
+from docsplit_hf.apps.cli.fit_arguments import FitArguments
+from docsplit_hf.apps.cli.labeled_arguments import LabeledArguments
 from docsplit_hf.apps.cli.plain_parser import PlainParser
+from docsplit_hf.apps.cli.shared_options import ALL_PRECISIONS, SHIPPED
 from docsplit_hf.apps.cli.undo import UndoArguments
+from docsplit_hf.apps.cli.watch import WatchArguments
+from docsplit_hf.encoding.backends.precision import PRECISIONS
+from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.evaluation.settings import ComparisonSettings
 
 KINDS = (PredictionArguments, AnswerArguments)
+OF_FIT = (LabeledArguments, FitArguments)
+OF_EVALUATE = (EvaluationArguments, ComparisonSettings)
+ALL_KINDS = (KINDS, OF_FIT, OF_EVALUATE, (UndoArguments,), (WatchArguments,), (EmbeddingArguments,))
 LINES = (
-    "--predict a.csv",
-    "--predict=a.csv --safe_csv --explain --reject 0.05 --top_k 3",
-    "--predict a --safe-csv yes --explain False --labels_at 1e-1 --max_length 12 --link",
-    "--predict a --model_name_or_path b --text-pair-column c --bf16 true",
+    (KINDS, "--predict a.csv"),
+    (KINDS, "--predict=a.csv --safe_csv --explain --reject 0.05 --top_k 3"),
+    (KINDS, "--predict a --safe-csv yes --explain False --labels_at 1e-1 --max_length 12 --link"),
+    (KINDS, "--predict a --model_name_or_path b --text-pair-column c --bf16 true"),
+    (OF_FIT, "--dataset_name a --test_size 0.5 --long_documents whole --use_cpu --passage-length 12"),
+    (OF_EVALUATE, "--models a b --tasks c --shots 1 5 --long_documents whole first --protocol full"),
+    ((WatchArguments,), "--inbox a --sorted b --model c --rest 1.5"),
 )
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_options_are_those_of_transformers(line):
-    expected = HfArgumentParser(KINDS).parse_args_into_dataclasses(line.split())
-    assert PlainParser(KINDS, "").parse_args_into_dataclasses(line.split()) == tuple(expected)
+@pytest.mark.parametrize(("kinds", "line"), LINES)
+def test_options_are_those_of_transformers(kinds, line):
+    expected = HfArgumentParser(kinds).parse_args_into_dataclasses(line.split())
+    assert PlainParser(kinds, "").parse_args_into_dataclasses(line.split()) == tuple(expected)
 
 
 def test_the_help_is_that_of_transformers():
-    for kinds in (KINDS, (UndoArguments,)):
+    for kinds in ALL_KINDS:
         own = PlainParser(kinds, "Some command.").format_help()
         stock = HfArgumentParser(kinds, description="Some command.").format_help()
         defaults = re.compile(r"\s*\(default:[^)]*\)|\s+")  # transformers' formatter adds them
         assert defaults.sub("", own) == defaults.sub("", stock)
+
+
+def test_what_options_say_of_modules_that_import_torch_is_true():
+    assert SHIPPED == DEFAULT_CHECKPOINT and ALL_PRECISIONS == PRECISIONS
+
+
+@pytest.mark.parametrize("line", ["--inbox a", "--inbox a --sorted b --model c --rest soon", "--predict"])
+def test_wrong_lines_are_refused_as_by_transformers(line, capsys):
+    for parser in (PlainParser((WatchArguments,), ""), HfArgumentParser(WatchArguments)):
+        with pytest.raises(SystemExit):
+            parser.parse_args(line.split())
+    own, stock = capsys.readouterr().err.split("usage: ")[1:]
+    assert own == stock
 
 
 @pytest.mark.parametrize(

@@ -137,8 +137,12 @@ def _serve(args: argparse.Namespace) -> None:
     exported = args.precision is None and not editors  # an exported model answers, and cannot be edited
     encoders = Encoders(args.precision, exported, args.trust)
     # FastAPI takes as long to import as an exported model to load, which leaves the interpreter to another thread.
-    Thread(target=import_module, args=("docsplit_hf.apps.server.app",)).start()
-    classifiers = open_classifiers(args.folders, encoders)
+    importing = Thread(target=import_module, args=("docsplit_hf.apps.server.app",))
+    importing.start()
+    try:
+        classifiers = open_classifiers(args.folders, encoders)
+    finally:
+        importing.join()  # or the process would end amid an import
     if args.threads is not None:
         use_threads(args.threads)
     settings = ServerSettings(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .characters import replace_lone_surrogates
-from .file_formats import file_format, file_state, naming, read_json_rows, refuse_separator
 from .holding_out import fingerprints_of, groups_to_hold_out, hold_out
 from .labels import (
     describe_alike,
@@ -24,6 +23,7 @@ from .labels import (
 )
 from .origins import FILE_COLUMN, PLACES_COLUMN
 from .source import SPLIT_NAMES, find_splits, kind_of, load_path
+from .tables import file_format, file_state, naming, read_json_rows, refuse_separator
 from .usable_rows import KEPT, NO_LABEL, check_columns, describe_dropped, keep_usable, outcome_of, refuse_other_types
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .file_formats import naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
 from .origins import FILE_COLUMN, PLACES_COLUMN
 from .source import DOCUMENT_COLUMNS, as_dataset, checked_kind, load_from_hub, load_path
+from .tables import naming
 from .usable_rows import NOT_A_STRING, check_columns, describe_dropped, keep_usable, outcome_of, refuse_other_types
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from ...cores import core_count
 from ...fitting.label_tree import NO_LEVEL
 from .access import Access
 from .batching import Batcher, ReadTexts
-from .decisions import Labels, LabelScores
 from .errors import Refused, unprocessable
+from .questions import Labels, LabelScores
 from .served_folders import ServedFolder
 from .settings import ServerSettings
 from .states import State

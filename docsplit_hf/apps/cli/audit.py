@@ -7,17 +7,14 @@ docsplit audit output/classification --apply report.json
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...fitting.audit.report import Audit
-from ...training.command_line import parse_arguments, script, show_log
+from ...training.command_line import script, show_log
 from .classify import open_classifier
-from .commands import with_options
-from .plain_parser import PlainParser, option
-from .shared_options import refuse_processes
+from .options import option, read_options, refuse_processes
 
 if TYPE_CHECKING:
     from ...classifier.pipeline import KNNClassifierPipeline
@@ -86,8 +83,7 @@ def apply_audit(pipe: KNNClassifierPipeline, audit: Audit, classifier: str) -> N
 
 def main() -> dict[str, Any]:
     """Apply an audit, make a new one, or both in this order; return the figures for ``--json``."""
-    parser = PlainParser((AuditArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_options(("model_name_or_path",), sys.argv[1:]))
+    (arguments,) = read_options((AuditArguments,), __doc__, first=("model_name_or_path",))
     arguments.check_files()
     refuse_processes("audit")
     show_log()

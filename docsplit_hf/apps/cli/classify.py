@@ -29,10 +29,9 @@ from ...fitting.rejection import RejectionLimits
 from ...reading.characters import replace_lone_surrogates
 from ...reading.files.failure_lists import FAILED
 from ...reading.files.finding import refuse_mistyped_path
-from ...training.command_line import parse_arguments, show_log
+from ...training.command_line import show_log
 from ..pipelines import open_pipeline
-from .plain_parser import PlainParser, option
-from .shared_options import OUTPUT_DIR, READING_OPTIONS, refuse_processes
+from .options import OUTPUT_DIR, READING_OPTIONS, option, read_options, refuse_processes
 
 if TYPE_CHECKING:
     from ...classifier.exported_classifier import Classifier
@@ -70,9 +69,6 @@ class PredictionArguments:
         "them. To continue after an interruption, run the same command again. An existing file is refused.",
     )
     overwrite_output_dir: bool = option(default=False, help="Replace existing answers.")
-    link: bool = option(
-        default=False, help="With a folder as --predict_output: make hard links to the documents instead of copies."
-    )
     dry_run: bool = option(
         default=False,
         help="With a folder as --predict_output: copy nothing; print where each document would go, and write it into "
@@ -107,16 +103,16 @@ class PredictionArguments:
         """Return the files, and check them before anything is computed."""
         target = Path(self.predict_output)
         is_folder = target.is_dir() or not target.suffix or self.predict_output.endswith(("/", os.sep))
-        if (self.link or self.dry_run) and not is_folder:
-            name = "link" if self.link else "dry_run"
-            raise ValueError(f"--{name} is for sorted files: give a folder by --predict_output, not the file {target}.")
+        if self.dry_run and not is_folder:
+            raise ValueError(
+                f"--dry_run is for sorted files: give a folder by --predict_output, not the file {target}."
+            )
         files = PredictionFiles(
             source=Path(self.predict),
             target=target / ANSWERS if is_folder else target,
             **{name: getattr(self, name) for name in READING_OPTIONS},
             safe_csv=self.safe_csv,
             sorted_folder=target if is_folder else None,
-            link=self.link,
             dry_run=self.dry_run,
         )
         check_files(files, self.overwrite_output_dir)
@@ -271,8 +267,7 @@ def _shown_name(entry: SortedFile, source: Path) -> str:
 
 def parse(words: list[str] | None = None) -> tuple[PredictionArguments, AnswerArguments, PredictionFiles]:
     """Parse a command line, and check its files before anything is computed; None: that of the process."""
-    parser = PlainParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
-    arguments, answers = parse_arguments(parser, words, main=MAIN_OPTIONS)
+    arguments, answers = read_options((PredictionArguments, AnswerArguments), __doc__, main=MAIN_OPTIONS, words=words)
     answers.call_options()  # raises if options contradict each other
     return arguments, answers, arguments.files()
 

@@ -66,6 +66,7 @@ REMOVED_OPTIONS = {
     "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",
     "datastore": "KNNDatastore.from_pretrained(folder, memory_map=True) opens a folder that is larger than the memory",
     "classify --no_training": "docsplit fit makes a classifier, and so does docsplit classify with --dataset_name",
+    "classify --link": "the files are copied",
     "classify --audit": "docsplit audit FOLDER --output writes the file",
     "classify --apply_audit": "docsplit audit FOLDER --apply applies the file",
     "classify --predict_top_k": "it is --top_k",

@@ -23,9 +23,8 @@ from ...reading.load_documents import load_documents
 from ...reading.segmentation.segment_documents import check_text_column
 from ...reading.text_warnings import sum_up_warnings
 from ...storage.inside_folder import refuse_links
-from ...training.command_line import parse_arguments, script
-from .plain_parser import PlainParser, option
-from .shared_options import ALL_PRECISIONS, ENCODER_HELP
+from ...training.command_line import script
+from .options import ALL_PRECISIONS, ENCODER_HELP, option, read_options
 
 if TYPE_CHECKING:
     import datasets
@@ -147,10 +146,9 @@ def embed_rows(
 
 def main() -> dict[str, Any]:
     """Embed a file; return the figures for ``--json``."""
-    parser = PlainParser((EmbeddingArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser)
+    (arguments,) = read_options((EmbeddingArguments,), __doc__)
     if arguments.dataset_name is None:
-        parser.error("--dataset_name must be given: a file, a folder, or a data set on the Hub")
+        raise ValueError("--dataset_name must be given: a file, a folder, or a data set on the Hub")
     output = Path(arguments.output)
     if output.suffix.lower() != ".parquet":
         raise ValueError(f"{output}: embeddings are written as Parquet, so --output must end in .parquet.")

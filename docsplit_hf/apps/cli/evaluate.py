@@ -25,13 +25,11 @@ from ...encoding.chunking import SINGLE_VECTOR
 from ...evaluation.settings import ComparisonSettings
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
-from ...training.command_line import parse_arguments, script
-from .plain_parser import PlainParser, option
-from .shared_options import SHIPPED
+from ...training.command_line import script
+from .options import SHIPPED, option, read_options
 
 if TYPE_CHECKING:
     from ...evaluation.comparison import Record
-    from ...evaluation.systems import System
 
 
 @dataclass
@@ -70,38 +68,12 @@ class EvaluationArguments:
             raise ValueError("--tasks must be given: your files and folders, or documentation.")
 
 
-def load_systems(arguments: EvaluationArguments, max_length: int) -> list[System]:
-    """Load the systems, and word counts; each has a name of its own in the tables."""
-    from ...evaluation.systems import WORD_COUNTS, TfidfSystem, load_system
-
-    systems: list[System] = []
-    for name in arguments.models:
-        ways = arguments.long_documents
-        for way in ways:
-            system = load_system(name, max_length, arguments.bf16, way)
-            if system.name == name:
-                system.name = Path(name).name or name
-            if isinstance(system, TfidfSystem):
-                systems.append(system)
-                break
-            if len(ways) > 1:
-                system.name += f" ({way})"
-            systems.append(system)
-    if not any(isinstance(system, TfidfSystem) for system in systems):
-        systems.append(TfidfSystem(WORD_COUNTS))
-    names = [system.name for system in systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"Two models are called {name!r}: rename one by '...#name=ANOTHER'.")
-    return systems
-
-
 def main() -> dict[str, Any]:
     """Evaluate systems on tasks; return the figures for ``--json``."""
-    parser = PlainParser((EvaluationArguments, ComparisonSettings), description=__doc__.split("\n")[0])
-    arguments, settings = parse_arguments(parser)
+    arguments, settings = read_options((EvaluationArguments, ComparisonSettings), __doc__)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     from ...evaluation.comparison import as_json, compare, load_task, tables  # here, as it imports torch
+    from ...evaluation.systems import load_systems
     from ...registration import register
 
     register()
@@ -110,9 +82,10 @@ def main() -> dict[str, Any]:
     files = {"csv_separator": arguments.csv_separator, "encoding": arguments.encoding}
     with list_of_failures(arguments.output_dir):
         tasks = [load_task(name, settings, **columns, **files) for name in arguments.tasks]
+    systems = load_systems(arguments.models, arguments.long_documents, settings.max_length, arguments.bf16)
     folder.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
-    for record in compare(load_systems(arguments, settings.max_length), tasks, settings):
+    for record in compare(systems, tasks, settings):
         records.append(record)
         write_file(folder / "results.json", as_json(records))  # a stopped run keeps what it has measured
     if not records:

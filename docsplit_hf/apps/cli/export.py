@@ -3,15 +3,13 @@
 docsplit export output/classification
 """
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 from ...encoding.exported.description import GRAPH, PRECISIONS
-from ...training.command_line import parse_arguments, script
+from ...training.command_line import script
 from .classify import open_classifier
-from .commands import with_options
-from .plain_parser import PlainParser, option
+from .options import option, read_options
 
 
 @dataclass
@@ -32,10 +30,9 @@ class ExportArguments:
 
 def main() -> dict[str, Any]:
     """Export a classifier; return the figures for ``--json``."""
-    parser = PlainParser((ExportArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_options(("folder",), sys.argv[1:]))
+    (arguments,) = read_options((ExportArguments,), __doc__, first=("folder",))
     if arguments.folder is None:
-        parser.error("a folder must be given: the --output_dir of docsplit fit or docsplit train")
+        raise ValueError("a folder must be given: the --output_dir of docsplit fit or docsplit train")
     pipe = open_classifier(arguments.folder, use_cpu=True)
     from ...encoding.exported.export import export_classifier  # here, as it imports torch
 

@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.load_documents import load_unlabeled_texts
 from ...training.checkpoint_folders import check_output_dir
-from ...training.command_line import parse_arguments, script, show_log
+from ...training.command_line import script, show_log
 from .fit_arguments import MAIN_OPTIONS, FitArguments
 from .labeled_arguments import LabeledArguments, load_splits, report_classifier
-from .plain_parser import PlainParser
-from .shared_options import refuse_processes
+from .options import read_options, refuse_processes
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -60,8 +59,7 @@ def load_unlabeled(data: LabeledArguments, name: str | None, splits: DatasetDict
 
 def main() -> dict[str, Any]:
     """Fit a classifier; return the figures for ``--json``."""
-    parser = PlainParser((LabeledArguments, FitArguments), description=__doc__.split("\n")[0])
-    data, arguments = parse_arguments(parser, main=MAIN_OPTIONS)
+    data, arguments = read_options((LabeledArguments, FitArguments), __doc__, main=MAIN_OPTIONS)
     refuse_processes("fit")
     show_log()
     return fit_classifier(data, arguments)

@@ -13,7 +13,7 @@ from ...training.command_line import NEAR, script
 from . import classify, fit
 from .fit_arguments import FitArguments
 from .labeled_arguments import LabeledArguments
-from .shared_options import OUTPUT_DIR
+from .options import OUTPUT_DIR
 
 
 def two_commands(words: Sequence[str]) -> list[list[str]]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from ...encoding.chunking import PASSAGES, SINGLE_VECTOR
 from ...fitting.label_tree import Hierarchy, is_hierarchy_setting
-from .plain_parser import option
-from .shared_options import ENCODER_HELP, OUTPUT_DIR
+from .options import ENCODER_HELP, OUTPUT_DIR, option
 
 UNLABELED_HELP = (
     "Unlabeled documents, from which experts also learn. A file as for --dataset_name, with the same --text_column; a "

@@ -13,8 +13,7 @@ from ...reading.labels import without_copies
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...reading.source import kind_of
 from ...storage.inside_folder import write_file
-from .plain_parser import option
-from .shared_options import DATASET_HELP, READING_OPTIONS
+from .options import DATASET_HELP, READING_OPTIONS, option
 
 if TYPE_CHECKING:
     from datasets import DatasetDict

@@ -13,8 +13,7 @@ from ...pretraining.arguments import ContrastiveTrainingArguments
 from ...pretraining.objectives import OBJECTIVES, get_arguments_class
 from ...pretraining.views import get_views
 from ...training.command_line import parse_arguments, read_json_option
-from .plain_parser import option
-from .shared_options import ENCODER_HELP
+from .options import ENCODER_HELP, option
 
 MAIN_OPTIONS = (
     "model_name_or_path", "from_scratch", "use_peft", "dataset_name", "text_column", "streaming", "max_length",

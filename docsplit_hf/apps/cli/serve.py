@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ...cores import use_threads
 from ...encoding.checkpoints.damaged import DamagedCheckpointError
-from ...extras import check_extra, check_full_installation
+from ...extras import check_full_installation
 from .commands import positive_count
-from .shared_options import ALL_PRECISIONS
+from .options import ALL_PRECISIONS
 
 if TYPE_CHECKING:
     from ..server.served_folders import ServedFolder
@@ -116,7 +116,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("httpx", "faiss.loader"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        check_extra("serve", "docsplit serve")
         _serve(args)
     except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
         parser.exit(1, f"{error}\n")

@@ -11,16 +11,14 @@ columns. Rows without a label are left out.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...classifier.row_files import Row, check_output, write_rows
-from ...training.command_line import parse_arguments, script, show_log
+from ...training.command_line import script, show_log
 from .classify import open_classifier
-from .commands import with_options
-from .plain_parser import PlainParser, option
+from .options import option, read_options
 
 if TYPE_CHECKING:
     from ...classifier.active_learning import Suggestion
@@ -60,10 +58,9 @@ def row_of(suggestion: Suggestion) -> Row:
 
 def main() -> dict[str, Any]:
     """Write the documents to label next; return the figures for ``--json``."""
-    parser = PlainParser((SuggestionArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_options(("model_name_or_path",), sys.argv[1:]))
+    (arguments,) = read_options((SuggestionArguments,), __doc__, first=("model_name_or_path",))
     if arguments.model_name_or_path is None:
-        parser.error("a classifier must be given: the --output_dir of docsplit fit")
+        raise ValueError("a classifier must be given: the --output_dir of docsplit fit")
     output = Path(arguments.output)
     check_output(output, arguments.safe_csv)
     if output.exists():

@@ -36,8 +36,7 @@ from ...training.command_line import HOW_TO_RESUME, parse_arguments, script, sta
 from ...training.distributed import end_run
 from ...training.markdown import public_name
 from .labeled_arguments import LabeledArguments, load_splits, report_classifier
-from .plain_parser import option
-from .shared_options import OUTPUT_DIR, SHIPPED
+from .options import OUTPUT_DIR, SHIPPED, option
 
 logger = logging.getLogger(__name__)
 

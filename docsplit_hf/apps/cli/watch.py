@@ -6,7 +6,6 @@ Stop it by Ctrl-C. To continue, run the same command again: no file is sorted tw
 """
 
 import logging
-import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -20,10 +19,9 @@ from ...classifier.sorting.sorted_files import check_not_inside
 from ...classifier.sorting.sorted_folder import SortedFolder
 from ...classifier.sorting.watching import Watcher
 from ...fitting.rejection import RejectionLimits
-from ...training.command_line import parse_arguments, script, show_log
+from ...training.command_line import script, show_log
 from .classify import open_classifier, show_plan
-from .commands import with_options
-from .plain_parser import PlainParser, option
+from .options import option, read_options
 
 logger = logging.getLogger(__name__)
 
@@ -114,8 +112,7 @@ def watch_folders(watcher: Watcher, sweep: float) -> None:
 
 def main() -> dict[str, Any]:
     """Watch a folder, or plan; return the figures for ``--json``."""
-    parser = PlainParser((WatchArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_options(("inbox", "sorted"), sys.argv[1:]))
+    (arguments,) = read_options((WatchArguments,), __doc__, first=("inbox", "sorted"))
     arguments.check_folders()
     show_log()
     watcher_of = partial(

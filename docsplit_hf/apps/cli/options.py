@@ -1,4 +1,4 @@
-"""Options as fields of dataclasses, and their parser: as transformers has them, without importing it.
+"""Options as fields of dataclasses, and their parser, as transformers has them; and what several commands share.
 
 A command line is answered in a second; what the command needs is imported when it runs. Only ``train`` and
 ``pretrain``, which have the options of ``TrainingArguments``, use the parser of transformers.
@@ -7,11 +7,26 @@ A command line is answered in a second; what the command needs is imported when 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Collection, Sequence
 from dataclasses import MISSING, Field, field, fields
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from ...training.command_line import parse_arguments
+from .commands import with_options
+
+OUTPUT_DIR = "output/classification"
+SHIPPED = "docsplit-small-en"  # DEFAULT_CHECKPOINT of encoding/checkpoints/checkpoint.py, which imports torch
+ENCODER_HELP = f"An encoder on the Hub or a folder. Default: {SHIPPED}, which is included."
+ALL_PRECISIONS = ("float32", "bfloat16", "int8")  # PRECISIONS of encoding/backends/precision.py, which imports torch
+READING_OPTIONS = ("text_column", "text_pair_column", "csv_separator", "encoding")  # of a file to classify
+DATASET_HELP = (
+    "A file, a folder, or a data set on the Hub. A file is .jsonl, .json, .csv, .tsv or .parquet; a folder has such "
+    "files named train and optionally validation and test, or a folder of .txt files or documents (PDF, Word, HTML, "
+    "mail and others) for each class. To try it: 'documentation', the documentation of installed packages, by package."
+)
 TRUE = ("yes", "true", "t", "y", "1")
 FALSE = ("no", "false", "f", "n", "0")
 
@@ -22,6 +37,33 @@ def option(help: str, default: Any = MISSING, **others: Any) -> Any:
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def read_options(
+    kinds: Sequence[type],
+    document: str,
+    first: Sequence[str] = (),
+    main: Collection[str] | None = None,
+    words: list[str] | None = None,
+) -> tuple[Any, ...]:
+    """Parse the command line of a command, or other words, into dataclasses; wrong options end the process.
+
+    Args:
+        kinds: The dataclasses.
+        document: The docstring of the command, whose first line the help shows.
+        first: The options whose values may come first, without their names.
+        main: The options that the short help shows. None: all.
+        words: The command line. None: that of the process.
+    """
+    parser = PlainParser(kinds, description=document.split("\n")[0])
+    return parse_arguments(parser, with_options(first, sys.argv[1:] if words is None else words), main)
+
+
+def refuse_processes(command: str) -> None:
+    """Raise ValueError under ``accelerate launch``: only training runs in several processes."""
+    processes = os.environ.get("WORLD_SIZE", "1")
+    if processes != "1":
+        raise ValueError(f"docsplit {command} runs in one process, not in {processes}: leave out accelerate launch.")
 
 
 class PlainParser(argparse.ArgumentParser):

@@ -117,8 +117,6 @@ def load_labeled_examples(
         >>> {name: len(split) for name, split in examples.items()}, examples["train"].features["label"].names
         ({'train': 18, 'validation': 2}, ['bad', 'good'])
     """
-    import datasets
-
     for name, size in (("validation_size", validation_size), ("test_size", test_size)):
         if not (0 <= size < 1 or (size >= 1 and float(size).is_integer())):
             raise ValueError(f"{name} must be a fraction below 1 or a whole number of examples, got {size}.")
@@ -132,6 +130,8 @@ def load_labeled_examples(
     named = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
     columns = {name: column for name, column in named.items() if column is not None}
     available = find_splits(source, config_name, csv_separator, encoding)
+    import datasets  # only now: a missing file is refused at once
+
     parts = _choose_splits(available, train=train_split, validation=validation_split, test=test_split)
     splits = {}
     train_classes: list[str] = []  # declared by a ClassLabel

@@ -77,9 +77,9 @@ def load_documents(
         >>> {name: len(split) for name, split in documents.items()}
         {'train': 18, 'test': 2}
     """
-    import datasets
-
     kind = checked_kind(source, csv_separator, encoding)
+    import datasets  # only now: a missing file is refused at once
+
     if kind == "memory":
         loaded = as_dataset(source)
         loaded = loaded.to_iterable_dataset() if streaming and isinstance(loaded, datasets.Dataset) else loaded

@@ -19,7 +19,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...encoding.chunking import SINGLE_VECTOR
 from ...evaluation.settings import ComparisonSettings
@@ -27,9 +27,6 @@ from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
 from ...training.command_line import script
 from .options import SHIPPED, option, read_options
-
-if TYPE_CHECKING:
-    from ...evaluation.comparison import Record
 
 
 @dataclass
@@ -72,7 +69,7 @@ def main() -> dict[str, Any]:
     """Evaluate systems on tasks; return the figures for ``--json``."""
     arguments, settings = read_options((EvaluationArguments, ComparisonSettings), __doc__)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
-    from ...evaluation.comparison import as_json, compare, load_task, tables  # here, as it imports torch
+    from ...evaluation.comparison import Record, as_json, compare, load_task, tables  # here, as it imports torch
     from ...evaluation.systems import load_systems
     from ...registration import register
 

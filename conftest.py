@@ -1,6 +1,7 @@
 """Every block of code in README.md, docs/ and skills/ is a test; and what is slow by nature is marked so."""
 
 import os
+import sys
 from pathlib import Path
 
 # Before anything imports the libraries, which read them once. Without the first, what is not there is asked of the Hub
@@ -14,6 +15,10 @@ from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
 from tests.code_blocks import check_commands, check_output, enter_folder, leave_folder, run_python
+
+# Each process would compile every file again, of the tests, too: a third of the time of short ones.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent
 # All tests of these are slow; others have the mark in their code. The commands run on README.md with each change, too.

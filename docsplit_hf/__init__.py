@@ -24,7 +24,7 @@ _MODULE_OF_NAME = {
     "DataCollatorForLabeledExamples": "finetuning.labeled_collator",
     "DocSplitClassifier": "classifier.estimator",
     "DocumentEncoder": "encoding.document_encoder",
-    "EndpointClassifier": "encoding.backends.endpoint",
+    "EndpointClassifier": "encoding.backends.endpoint_classifier",
     "EndpointEncoder": "encoding.backends.endpoint_encoder",
     "FailedFile": "reading.files.failures",
     "FileOptions": "reading.files.options",
@@ -61,7 +61,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .classifier.exported_classifier import Classifier as Classifier
     from .classifier.knn_datastore import KNNDatastore as KNNDatastore
     from .classifier.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
-    from .encoding.backends.endpoint import EndpointClassifier as EndpointClassifier
+    from .encoding.backends.endpoint_classifier import EndpointClassifier as EndpointClassifier
     from .encoding.backends.endpoint_encoder import EndpointEncoder as EndpointEncoder
     from .encoding.checkpoints.checkpoint import default_checkpoint as default_checkpoint
     from .encoding.document_encoder import DocumentEncoder as DocumentEncoder

@@ -1,4 +1,4 @@
-"""Hashes of content: checksums of files, keys of caches, fingerprints, ids of duplicates.
+"""Hashes of content: checksums of files, keys and folders of caches, fingerprints, ids of duplicates.
 
 Digests are stored in saved files and in the names of cached ones, which a change of a function would invalidate.
 """
@@ -37,3 +37,10 @@ def sha256_of_json(content: Any, sort_keys: bool = False, default: Callable[[Any
 def short_digest(content: bytes, size: int = 8) -> bytes:
     """The BLAKE2b digest of ``size`` bytes, which identifies contents in memory and in keys."""
     return hashlib.blake2b(content, digest_size=size).digest()
+
+
+def cache_folder(name: str) -> Path:
+    """The folder of a cache on this machine, ``docsplit_hf/NAME`` below ``HF_HOME``; it may be deleted at any time."""
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HOME) / "docsplit_hf" / name

@@ -9,7 +9,7 @@ from transformers.pipelines import PIPELINE_REGISTRY
 
 from . import __version__
 from .classifier.pipeline import KNNClassifierPipeline
-from .encoding.backends.endpoint import EndpointClassifier, EndpointClassifierConfig
+from .encoding.backends.endpoint_classifier import EndpointClassifier, EndpointClassifierConfig
 from .encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, DEFAULT_FOLDER, AutoModelWithoutHead
 from .encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from .encoding.portable.modeling_knn_classifier import KNNClassifier

@@ -18,7 +18,7 @@ from typing import Any
 
 from transformers import HfArgumentParser
 
-from docsplit_hf.training.command_line import parse_arguments, run_script
+from docsplit_hf.apps.cli.run_command import parse_arguments, run_script
 
 from .evaluation.command import WHEN_STOPPED, check, evaluate, load_systems, load_tasks
 from .evaluation.results import Record, ResultStore, summarize_records

@@ -10,8 +10,8 @@ from typing import Any
 
 from transformers.hf_argparser import HfArg
 
+from docsplit_hf.apps.cli.run_command import read_json_option
 from docsplit_hf.finetuning.arguments import KNNClassifierTrainingArguments
-from docsplit_hf.training.command_line import read_json_option
 
 from .evaluation.experiment import EvaluationSettings
 from .tasks.known_tasks import NEWSGROUPS

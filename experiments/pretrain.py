@@ -9,7 +9,7 @@ On several GPUs: accelerate launch -m experiments.pretrain.
 from typing import Any
 
 from docsplit_hf.apps.cli import pretrain
-from docsplit_hf.training.command_line import HOW_TO_RESUME, run_script
+from docsplit_hf.apps.cli.run_command import HOW_TO_RESUME, run_script
 
 from .baselines.objectives import register
 

@@ -34,13 +34,13 @@ NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
 def enter_folder(namespace):
     """Make a folder with what pages suppose to be there, and go into it."""
     import docsplit_hf  # here and below, since the process that hands tests out imports this file, too
-    from docsplit_hf.encoding.backends.openvino import export
+    from docsplit_hf.encoding.backends.openvino import engine
 
     folder, patch = Path(tempfile.mkdtemp()), pytest.MonkeyPatch()
     namespace[FOLDER] = folder, patch
     patch.chdir(folder)
     for name, count in FEWER_TEXTS.items():
-        patch.setattr(export, name, count)
+        patch.setattr(engine, name, count)
     embed_once(patch)
     texts = [make_text(number, sentences=4 + number % 5) for number in range(48)]
     kinds = ["river" if "river" in text else "other" for text in texts]
@@ -77,11 +77,11 @@ def embed_once(patch):
     """Have pipelines embed a text once in this process: many pages read the same documentation of packages."""
     import torch
 
-    from docsplit_hf.encoding import embedders
+    from docsplit_hf.encoding import classifier_embedder
     from docsplit_hf.encoding.checkpoints.fingerprint import encoder_fingerprint
     from docsplit_hf.encoding.portable.run_encoder import engine_of
 
-    embed_chunks = embedders.embed_chunks
+    embed_chunks = classifier_embedder.embed_chunks
     names = ("pooling", "retrieval_pooling", "normalize", "decouple", "truncate_dim")
 
     def embed(model, tokenizer, chunks, options, **rest):
@@ -103,7 +103,7 @@ def embed_once(patch):
             rows = torch.stack([EMBEDDED[key] for key in keys])
             yield chunks, [rows, rows.new_empty(len(rows), 0)]
 
-    patch.setattr(embedders, "embed_chunks", embed)
+    patch.setattr(classifier_embedder, "embed_chunks", embed)
 
 
 def run_python(example):

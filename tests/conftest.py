@@ -73,10 +73,15 @@ def pytest_xdist_make_scheduler(config, log):
     return Scheduling(config, log)
 
 
-def pytest_collection_finish(session):
-    """Leave the libraries out of garbage collection: each run of a Trainer asks for two, of half a second each."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Leave the libraries out of garbage collection: it takes half a second, and each run of a Trainer asks for two."""
+    gc.disable()
+    result = yield
     gc.collect()
     gc.freeze()
+    gc.enable()
+    return result
 
 
 def make_text(number: int, sentences: int = 6) -> str:

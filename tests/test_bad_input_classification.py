@@ -15,7 +15,7 @@ from docsplit_hf import (
     KNNClassifierTrainingArguments,
     KNNDatastore,
 )
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 
 NAMES = ["river", "engine"]
 

@@ -24,9 +24,9 @@ from transformers import (
 )
 
 ROOT = Path(__file__).parents[1]
-TRAINER, COMMAND_LINE = "training/base_trainer.py", "training/command_line.py"
+TRAINER, COMMAND_LINE = "training/base_trainer.py", "apps/cli/run_command.py"
 OPTION_GROUP = type(argparse.ArgumentParser().add_argument_group())
-TORCH_BACKEND = "encoding/backends/torch_backend.py"
+PRECISION = "encoding/backends/precision.py"
 CLASSIFIER, PACKING = "encoding/portable/modeling_knn_classifier.py", "encoding/portable/run_encoder.py"
 FLASH, SOFTMAX = "encoding/portable/packed_attention.py", "encoding/portable/packed_attention.py"
 CHECKPOINTS, RESUMING = "checkpoints are not saved as ours", "a run does not resume"
@@ -64,11 +64,11 @@ DOORS = [
     ("_actions", argparse.ArgumentParser, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_action_groups", argparse.ArgumentParser, COMMAND_LINE, "--help does not hide the Trainer's options"),
     ("_group_actions", OPTION_GROUP, COMMAND_LINE, "--help does not hide the Trainer's options"),
-    ("_auto_class", PretrainedConfig, "encoding/backends/endpoint.py", "a folder gets a file of no use"),
+    ("_auto_class", PretrainedConfig, "encoding/backends/endpoint_classifier.py", "a folder gets a file of no use"),
     (
         "_linear_pointwise",
         torch.ops.mkldnn,
-        "encoding/backends/torch_backend.py",
+        "encoding/backends/precision.py",
         "embedding is slower on a CPU of AMD",
     ),
     ("_build_data_dir", evaluate.Metric, "metrics/registry.py", "an evaluation needs a cache to write to"),

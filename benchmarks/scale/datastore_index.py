@@ -171,7 +171,7 @@ def measure_all(keys: np.ndarray, queries: np.ndarray, chosen: list[Kind]) -> li
             build = time.perf_counter() - start
             memory = megabytes(resident_bytes() - before)
             size = megabytes(index_bytes(datastore))
-        index = datastore._state.index
+        index = datastore.snapshot.index
         if nprobe is None and hasattr(index, "nprobe"):
             nprobe = index.nprobe
         found = measure_search(datastore, queries, exact)
@@ -215,7 +215,7 @@ def index_bytes(datastore: KNNDatastore) -> int:
     """The size of the index as a file, computed without writing it."""
     import faiss
 
-    if datastore._state.index is None:
+    if datastore.snapshot.index is None:
         return 0
     written = 0
 
@@ -223,7 +223,7 @@ def index_bytes(datastore: KNNDatastore) -> int:
         nonlocal written
         written += len(data)
 
-    faiss.write_index(datastore._state.index, faiss.PyCallbackIOWriter(count))
+    faiss.write_index(datastore.snapshot.index, faiss.PyCallbackIOWriter(count))
     return written
 
 

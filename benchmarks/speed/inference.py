@@ -55,7 +55,7 @@ from benchmarks.inputs import (
 )
 from benchmarks.speed.side_by_side import Pair, comparison, forward_flops, ran_on, take_turns, timed, write_record
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, load_package_documentation
-from docsplit_hf.encoding.backends.openvino.export import PACKAGES
+from docsplit_hf.encoding.backends.openvino.engine import PACKAGES
 
 Run = Callable[[list[str]], object]
 

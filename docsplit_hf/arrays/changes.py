@@ -11,19 +11,8 @@ import numpy as np
 from .index import EXACT, IndexOptions, fewest_rows
 from .keys import as_matrix, as_queries, check_finite, freeze, with_rows
 from .mapped_keys import MappedKeys
-from .passages import Passages
-from .row_table import (
-    append_rows,
-    check_passages,
-    counted_ids,
-    encode_labels,
-    ids_among,
-    make_rows,
-    several_passages,
-    take_passages,
-    whole_rows,
-    without,
-)
+from .passages import Passages, check_passages, several_passages, take_passages, whole_rows
+from .row_table import append_rows, counted_ids, encode_labels, ids_among, make_rows, without
 from .snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -102,9 +91,8 @@ def add_document_rows(
 
 def no_documents(snapshot: Snapshot) -> Snapshot:
     """Make an empty snapshot of documents, with the dimension, dtype and index options of the examples."""
-    keys = snapshot.keys[:0].copy()
-    no_labels = np.zeros((0, 0), dtype=bool)
-    return Snapshot(keys, no_labels, make_rows(0, []), label_names=(), options=snapshot.options)
+    empty = empty_snapshot(snapshot.keys.shape[1], (), multi_label=True, dtype=snapshot.keys.dtype.name)
+    return replace(empty, options=snapshot.options)
 
 
 def _append(

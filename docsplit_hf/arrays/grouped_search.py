@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .keys import BLOCK_BYTES, as_float32
-from .row_table import passage_positions
+from .passages import passage_positions
 
 # The rounding error of |q|^2 - 2qx + |x|^2 is at most (D + 3)(|q|^2 + |x|^2) / 2^24; this factor is twice that.
 ROUNDING = 2.0**-23

@@ -125,19 +125,14 @@ def _nearest_by_numpy(queries: np.ndarray, keys: np.ndarray, count: int) -> tupl
     for start in range(0, len(queries), step):
         block = queries[start : start + step]
         distances = np.vecdot(block, block)[:, None] - 2 * (block @ keys.T) + norms
-        rows[start : start + step] = _smallest(distances, count)
+        largest = np.partition(distances, count - 1, axis=1)[:, count - 1 : count]
+        is_equal = distances == largest
+        is_chosen = distances < largest
+        missing = count - is_chosen.sum(axis=1, keepdims=True)
+        is_chosen |= is_equal & (np.cumsum(is_equal, axis=1, dtype=np.int32) <= missing)  # the first if equal
+        rows[start : start + step] = np.nonzero(is_chosen)[1].reshape(len(distances), count)
         found[start : start + step] = np.take_along_axis(distances, rows[start : start + step], axis=1)
     return found, rows
-
-
-def _smallest(distances: np.ndarray, count: int) -> np.ndarray:
-    """The places of the ``count`` smallest of each row, in their order, int64 ``(Q, count)``; the first if equal."""
-    largest = np.partition(distances, count - 1, axis=1)[:, count - 1 : count]
-    is_chosen = distances < largest
-    is_equal = distances == largest
-    missing = count - is_chosen.sum(axis=1, keepdims=True)
-    is_chosen |= is_equal & (np.cumsum(is_equal, axis=1, dtype=np.int32) <= missing)
-    return np.nonzero(is_chosen)[1].reshape(len(distances), count)
 
 
 def nearest_candidates(

@@ -1,61 +1,33 @@
-"""Snapshots of a datastore, their search, and its results."""
+"""Snapshots of a datastore: searched by embedding, and by equal texts."""
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
+from ..reading.characters import replace_lone_surrogates
 from ..reading.origins import Origin, PlaceShown
 from .grouped_search import GroupedNeighbors, grouped_among, grouped_search, join_queries
 from .index import IndexOptions, approximate_search
-from .keys import as_queries, exact_search, freeze, nearest_candidates
+from .keys import as_queries, candidate_distances, exact_search, freeze, nearest_candidates
 from .mapped_keys import MappedKeys
-from .row_table import TEXT_COLUMNS, check_passages, rows_at, take_passages, values_of
-from .text_table import TextTable
+from .passages import Passages, check_passages, take_passages
+from .row_table import TEXT_COLUMNS, TextTable, rows_at, values_of
 
 if TYPE_CHECKING:
     import faiss
     import pyarrow as pa
 
-    from .passages import Passages
+    from .fitted_state import FittedState
 
-DTYPES = ("float32", "float64", "int64", "int32", "bool")  # of arrays in a fitted state
 PASSAGES_PER_ROW = 4  # passages fetched from an index per wanted row; multiplied by this again while rows are too few
-
-
-@dataclass(frozen=True, eq=False)
-class FittedState:
-    """Settings, arrays and a vocabulary that can be saved: copied, and read-only.
-
-    ``settings``: a JSON object, which the store does not interpret. ``arrays``: finite, of ``DTYPES``, by name.
-    ``vocabulary``: strings without lone surrogates.
-    """
-
-    settings: dict[str, Any]
-    arrays: dict[str, np.ndarray]
-    vocabulary: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", copy.deepcopy(self.settings))
-        object.__setattr__(self, "arrays", {name: _frozen(name, array) for name, array in self.arrays.items()})
-        object.__setattr__(self, "vocabulary", tuple(self.vocabulary))
-
-    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
-        # Built again, as pickles lose the read-only flag of arrays.
-        return FittedState, (self.settings, self.arrays, self.vocabulary)
-
-
-def _frozen(name: str, array: np.ndarray) -> np.ndarray:
-    if array.dtype not in map(np.dtype, DTYPES):
-        raise ValueError(f"The array {name!r} of a fitted state is {array.dtype}, not one of {', '.join(DTYPES)}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"The array {name!r} of a fitted state holds NaN or infinity: fit again.")
-    copied = np.array(array, order="C")  # safetensors needs contiguous arrays
-    copied.flags.writeable = False
-    return copied
+# Relative to the squared norm. Embeddings of one text in two batches differ by about 1e-12; those of texts that differ
+# in one of hundreds of words, by more than 1e-6.
+EQUAL_DISTANCE = 1e-10
+EQUAL = 1e-9  # the same for vectors that were centered and normalized
 
 
 class TextSpan(PlaceShown, total=False):
@@ -113,16 +85,6 @@ class SearchResult:
         """Texts: Q lists of k."""
         return self._column("text")
 
-    @property
-    def text_pairs(self) -> list[list[str | None]]:
-        """Second texts: Q lists of k."""
-        return self._column("text_pair")
-
-    @property
-    def passage_spans(self) -> np.ndarray | None:
-        """Spans of the nearest passages in their texts, int64 ``(Q, k, 2)``; None if each row has one passage."""
-        return None if self.passages is None else self.passages.spans[self.nearest]
-
     def example(self, query: int, rank: int) -> ExampleShown:
         """Return one result with the names of its labels; rank 0 is the nearest."""
         label = self.labels[query, rank]
@@ -138,7 +100,7 @@ class SearchResult:
         if origin is not None:
             shown["file"] = origin.file
         if self.passages is not None and self.passages.counts[position] > 1:
-            start, end = self.passage_spans[query, rank].tolist()
+            start, end = self.passages.spans[self.nearest[query, rank]].tolist()
             shown["passage"] = {"start": start, "end": end}
             if row["text"] is not None:
                 shown["passage"]["text"] = row["text"][start:end]
@@ -302,3 +264,73 @@ class Snapshot:
         if short.any():
             distances[short], rows[short] = exact_search(queries[short], self.keys, k)
         return distances, rows
+
+
+def number_texts(
+    table: pa.Table, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Number the rows of a table and some texts; numbers are equal if and only if text and pair are.
+
+    Returns int64 ``(N,)`` for the rows, -1 for rows with none of the texts, and ``(M,)`` for the texts. A text of None
+    equals no text.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    given = pa.array([text and replace_lone_surrogates(text) for text in texts], pa.string())
+    second_texts = [None] * len(given) if text_pairs is None else text_pairs
+    pairs = pa.array([pair and replace_lone_surrogates(pair) for pair in second_texts], pa.string())
+
+    columns = ((table["text"], table["text_pair"]), (pa.chunked_array([given]), pa.chunked_array([pairs])))
+    numbers = []
+    for text, text_pair in columns:
+        first = pc.index_in(text, value_set=given.unique(), skip_nulls=True)
+        second = pc.index_in(text_pair, value_set=pairs.unique())
+        first = pc.fill_null(first, -1).to_numpy().astype(np.int64)
+        second = pc.fill_null(second, -1).to_numpy().astype(np.int64)
+        numbers.append(np.where((first < 0) | (second < 0), -1, first * len(pairs) + second))
+    return numbers[0], numbers[1]
+
+
+def rows_of_texts(table: pa.Table, texts: Sequence[str], text_pairs: Sequence[str | None]) -> np.ndarray:
+    """The last row of a table with each text and pair, int64 ``(M,)``; -1 without one."""
+    in_table, own = number_texts(table, texts, text_pairs)
+    rows = {number: row for row, number in enumerate(in_table.tolist()) if number >= 0}
+    return np.array([rows.get(number, -1) for number in own.tolist()], dtype=np.int64)
+
+
+def equal_neighbors(
+    neighbors: SearchResult, queries: np.ndarray, texts: Sequence[str | None], text_pairs: Sequence[str | None] | None
+) -> np.ndarray:
+    """Mark results, bool ``(Q, k)``, with the text and pair of the query, or with an equal embedding."""
+    in_table, own = number_texts(neighbors.table, texts, text_pairs)
+    equal_texts = (in_table[neighbors.rows] == own[:, None]) & (own >= 0)[:, None]
+    norms = np.square(queries, dtype=np.float64).sum(1, keepdims=True)
+    distances = neighbors.distances
+    if neighbors.nearest is not None:  # the passages of a document may all be in a longer one
+        distances = candidate_distances(queries.astype(np.float32, copy=False), neighbors.keys, neighbors.rows)
+    return equal_texts | (distances <= EQUAL_DISTANCE * norms)
+
+
+class StoredExample(NamedTuple):
+    """The text and pair, the labels and the id of a row."""
+
+    content: tuple[str, str | None]
+    labels: frozenset[str]
+    id: str
+
+
+def examples_of_texts(
+    snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
+) -> list[StoredExample]:
+    """The rows with one of these texts and its pair, in their order."""
+    in_table, own = number_texts(snapshot.rows, texts, text_pairs)
+    contents = dict(zip(own.tolist(), zip(texts, text_pairs, strict=True), strict=True))
+    rows = np.flatnonzero(np.isin(in_table, own) & (in_table >= 0))
+    ids = values_of(snapshot.rows["id"], rows)
+    found = []
+    for number, label, row_id in zip(in_table[rows].tolist(), snapshot.labels[rows], ids, strict=True):
+        numbers = np.flatnonzero(label) if label.ndim else [label]
+        labels = frozenset(snapshot.label_names[i] for i in numbers)
+        found.append(StoredExample(contents[number], labels, row_id))
+    return found

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 
-from ..arrays.row_table import rows_at, take_passages
+from ..arrays.passages import take_passages
+from ..arrays.row_table import rows_at
 from ..fitting.ensemble.fit import SUGGESTED_SETTING
 from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts
 from ..fitting.experts.corpus import texts_in
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ..arrays.snapshot import FittedState, Snapshot
+    from ..arrays.fitted_state import FittedState
+    from ..arrays.snapshot import Snapshot
     from ..encoding.text_embedder import TextEmbedder
     from .knn_datastore import KNNDatastore
 

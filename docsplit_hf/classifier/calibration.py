@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..arrays.duplicates import equal_neighbors
 from ..arrays.passages import Predictions
 from ..arrays.row_table import encode_known_labels, rows_at
-from ..arrays.snapshot import SearchResult, Snapshot
+from ..arrays.snapshot import SearchResult, Snapshot, equal_neighbors
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.interpolation import (
@@ -257,7 +258,7 @@ def calibrate_on_held_out(
         KnownExamplesError: If all are in the datastore.
     """
     # In the datastore's precision, so that copies of an example have a distance of 0.
-    embeddings = predictions.retrieval_embeddings.astype(datastore.dtype).astype(np.float32)
+    embeddings = predictions.retrieval_embeddings.astype(datastore.snapshot.keys.dtype).astype(np.float32)
     neighbors = datastore.search(embeddings, MAX_NEIGHBORS, predictions.passages)
     known = equal_neighbors(neighbors, embeddings, texts, text_pairs).any(1)
     if known.any():
@@ -304,9 +305,6 @@ def calibrate_leaving_one_out(datastore: KNNDatastore) -> Calibration:
 
 def _is_self(left_out: Snapshot, queries: np.ndarray, neighbors: SearchResult) -> np.ndarray:
     """Whether each neighbor is the example itself or its copy, bool ``(M, K)``; queries are keys as float32."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     own = left_out.rows.to_pydict()
     places = pc.index_in(pa.array(own["id"], pa.string()), value_set=neighbors.table["id"].combine_chunks())
     is_same_row = neighbors.rows == places.to_numpy(zero_copy_only=False)[:, None]

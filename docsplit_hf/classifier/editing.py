@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 
-from ..arrays.duplicates import examples_of_texts, number_texts, rows_of_texts
-from ..arrays.passages import Passages
-from ..arrays.row_table import has_origins, ids_among, origins_of, take_passages
-from ..arrays.snapshot import Snapshot
+from ..arrays.passages import Passages, take_passages
+from ..arrays.row_table import has_origins, ids_among, origins_of
+from ..arrays.snapshot import Snapshot, examples_of_texts, number_texts, rows_of_texts
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..encoding.text_embedder import TextEmbedder
 from ..reading.files.failures import FailedFile
@@ -311,8 +311,6 @@ def ids_to_remove(
             raise TypeError(f"{name} is {given!r}: give a list.")
     if not texts and not files:
         return ids
-    import pyarrow.compute as pc
-
     state = datastore.snapshot.documents if are_documents else datastore.snapshot
     found = list(ids)
     for column, values in (("text", texts), ("file", list(map(str, files)))):

@@ -13,22 +13,18 @@ from ..arrays.passages import Predictions
 from ..arrays.probe import check_probe
 from ..arrays.snapshot import Snapshot
 from ..content_hash import sha256_of_file, sha256_of_json
-from ..encoding.exported.description import FOLDER as EXPORTED
-from ..encoding.exported.description import GRAPH, ExportedModel
-from ..encoding.exported.embedder import ExportedEmbedder
+from ..encoding.exported.embedder import GRAPH, ExportedEmbedder
 from ..extras import is_full_installation
 from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.prediction import Prediction, raise_if_unreadable
 from ..reading.inputs import as_list
 from ..reading.text_warnings import sum_up_warnings
-from ..storage.classifier_folder import CONFIG
+from ..storage.classifier_folder import CONFIG, EXPORTED, TEXTS
 from ..storage.classifier_folder import FOLDER as DATASTORE
 from ..storage.datastore_files import load_snapshot
-from ..storage.forgetting import TEXTS
 from ..storage.manifest import MANIFEST
 from ..storage.texts_as_json import load_with_texts, source_of_texts
-from .answering import Answering, NeighborVote
-from .call_options import READING_OPTIONS, CallOptions, checked_options
+from .answering import READING_OPTIONS, Answering, CallOptions, NeighborVote, checked_options
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +55,18 @@ class Classifier:
     def __init__(self, folder: str | Path, trust: bool = False) -> None:
         folder = Path(folder)
         self.embedder = ExportedEmbedder(folder, trust)
-        snapshot = _load_snapshot(folder, self.embedder.config)
+        texts = folder / EXPORTED / TEXTS  # read without pyarrow, unless the examples were changed since the export
+        if texts.is_file() and source_of_texts(folder) == self.embedder.config.texts_of:
+            if sha256_of_file(texts) != self.embedder.config.texts_sha256:
+                raise ValueError(f"{texts} is not the file that was exported: run docsplit export {folder} again.")
+            snapshot = load_with_texts(folder, texts)
+        elif importlib.util.find_spec("pyarrow") is None:
+            raise ValueError(
+                f"{folder} was changed since it was exported, and its examples are read by pyarrow, which is not "
+                f"installed: run docsplit export {folder} again where docsplit_hf is installed."
+            )
+        else:
+            snapshot = load_snapshot(folder, None, None, memory_map=True)
         check_probe(self.embedder.probe(), snapshot.probe)
         self.datastore = FixedStore(snapshot, sha256_of_file(folder / DATASTORE / MANIFEST))
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
@@ -145,21 +152,6 @@ class FixedStore:
 
     def __len__(self) -> int:
         return len(self.snapshot.keys)
-
-
-def _load_snapshot(folder: Path, described: ExportedModel) -> Snapshot:
-    """The examples, without pyarrow unless they were changed since the export."""
-    texts = folder / EXPORTED / TEXTS
-    if texts.is_file() and source_of_texts(folder) == described.texts_of:
-        if sha256_of_file(texts) != described.texts_sha256:
-            raise ValueError(f"{texts} is not the file that was exported: run docsplit export {folder} again.")
-        return load_with_texts(folder, texts)
-    if importlib.util.find_spec("pyarrow") is None:
-        raise ValueError(
-            f"{folder} was changed since it was exported, and its examples are read by pyarrow, which is not "
-            f"installed: run docsplit export {folder} again where docsplit_hf is installed."
-        )
-    return load_snapshot(folder, None, None, memory_map=True)
 
 
 def open_exported(folder: str | Path, trust: bool = False) -> Classifier | None:

@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..arrays.duplicates import rows_of_texts
 from ..arrays.row_table import encode_known_labels
-from ..arrays.snapshot import Snapshot
+from ..arrays.snapshot import Snapshot, rows_of_texts
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.fit import SUGGESTED_SETTING, Fit
 from ..fitting.ensemble.fit_experts import fit_experts, weigh_experts

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..arrays.index import EXACT, IndexOptions, fewest_rows
 from ..arrays.keys import check_finite
@@ -19,9 +20,6 @@ from ..storage.manifest import DatastoreError, naming_file_in_errors
 from ..storage.shards import REMEDY, Shards, columns_of, read_shards
 from ..storage.snapshot_index import update_index
 from ..storage.tables import cached_rows, mapped_rows, read_batches
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LABEL_NAMES_KEY = b"label_names"  # in the metadata of the cached table
 REMEDY_OF_IDS = "Give each document its own id, and embed the corpus again."
@@ -55,8 +53,6 @@ def open_shards(folder: str | Path, options: IndexOptions) -> Snapshot:
 
 def _read(shards: Shards, keys_file: Path) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """The schema of the cached table, and its rows; the keys are written meanwhile."""
-    import pyarrow as pa
-
     found: set[str | None] = set()
     for path, count in shards.files.items():
         for batch in read_batches(path, columns_of(shards.dtype), count, only="label", remedy=REMEDY):
@@ -68,9 +64,6 @@ def _read(shards: Shards, keys_file: Path) -> tuple[pa.Schema, Iterator[pa.Recor
 
 
 def _batches(shards: Shards, keys_file: Path, schema: pa.Schema, names: pa.Array) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     rows = sum(shards.files.values())
     labeled = 0
     with temporary_file(keys_file.with_suffix(".keys.tmp")) as temporary, open(temporary, "wb") as file:

@@ -20,17 +20,11 @@ from ..arrays.changes import (
     remove_either,
     remove_rows,
 )
+from ..arrays.fitted_state import FittedState
 from ..arrays.index import EXACT, IndexOptions
 from ..arrays.keys import as_matrix
-from ..arrays.row_table import (
-    ORIGIN_COLUMNS,
-    TEXT_COLUMNS,
-    encode_known_labels,
-    has_origins,
-    origins_of,
-    take_passages,
-)
-from ..arrays.snapshot import FittedState, SearchResult, Snapshot
+from ..arrays.row_table import ORIGIN_COLUMNS, TEXT_COLUMNS, encode_known_labels, has_origins, origins_of
+from ..arrays.snapshot import SearchResult, Snapshot
 from ..content_hash import sha256_of_parts
 from ..storage.classifier_folder import push_saved
 from ..storage.datastore_files import load_snapshot, save_snapshot
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from ..arrays.passages import Passages
-    from ..encoding.backends.torch_backend import BFloat16
+    from ..encoding.backends.precision import BFloat16
     from ..encoding.portable.modeling_knn_classifier import KNNClassifier
     from ..reading.origins import Origin
 
@@ -75,6 +69,10 @@ class KNNDatastore:
             PQ codes, which order candidates roughly, else 1. Distances are always exact.
         probe: Embeddings of a few fixed texts, ``(P, D)``, used to check later that the same encoder is in use.
         origins: For each text its file and its pages or other places in it; None for a text that comes from no file.
+
+    Attributes:
+        snapshot: All rows at this moment: ``keys``, ``labels``, ``rows`` (a table of ids and texts), ``passages``,
+            ``probe`` and ``options`` of the index. A snapshot never changes: a change puts another in its place.
 
     Raises:
         ValueError: If a key is not finite, a label is unknown, an id is repeated, or a length or type is wrong.
@@ -165,7 +163,7 @@ class KNNDatastore:
         Raises:
             ValueError: If a text is empty, or the labels do not fit the classifier's.
         """
-        from ..encoding.embedders import make_embedder
+        from ..encoding.classifier_embedder import make_embedder
         from .embed_examples import embed_examples
 
         embedder = make_embedder(
@@ -218,26 +216,27 @@ class KNNDatastore:
         """
         if len(self) or self.multi_label == multi_label:
             return self
-        state = self._state
-        empty = empty_snapshot(self.dimension, (), multi_label, self.dtype, probe=state.probe)
+        state = self.snapshot
+        empty = empty_snapshot(state.keys.shape[1], (), multi_label, state.keys.dtype.name, probe=state.probe)
         return self.from_snapshot(replace(empty, options=state.options, documents=state.documents))
 
     def __len__(self) -> int:
-        return len(self._state.keys)
+        return len(self.snapshot.keys)
 
     def __repr__(self) -> str:
+        state = self.snapshot
         return (
-            f"KNNDatastore({len(self)} rows of dimension {self.dimension}, {self.dtype}, {len(self.label_names)} "
-            f"labels, index {self.index!r})"
+            f"KNNDatastore({len(self)} rows of dimension {state.keys.shape[1]}, {state.keys.dtype}, "
+            f"{len(state.label_names)} labels, index {state.options.factory!r})"
         )
 
     def __getstate__(self) -> Snapshot:
         # Without the lock: a copy gets its own. FAISS serializes the index.
-        return self._state
+        return self.snapshot
 
     def __setstate__(self, state: Snapshot) -> None:
         state.freeze()  # pickles and files lose the read-only flag
-        self._state = state
+        self.snapshot = state  # all rows at this moment; changes replace it
         self._writing = threading.Lock()
 
     @classmethod
@@ -248,15 +247,10 @@ class KNNDatastore:
         return datastore
 
     @property
-    def snapshot(self) -> Snapshot:
-        """All rows at this moment; a snapshot never changes."""
-        return self._state
-
-    @property
     def content_sha256(self) -> str:
         """64 hexadecimal digits that change with every row, label and text, and with the index."""
         parts: list[bytes | np.ndarray] = []
-        for state in (self._state, self._state.documents):
+        for state in (self.snapshot, self.snapshot.documents):
             if state is not None:
                 left_out = () if has_origins(state.rows) else ORIGIN_COLUMNS
                 rows = [state.rows[name].to_pylist() for name in TEXT_COLUMNS if name not in left_out]
@@ -265,34 +259,14 @@ class KNNDatastore:
         return sha256_of_parts(parts)
 
     @property
-    def dimension(self) -> int:
-        """D of the keys."""
-        return self._state.keys.shape[1]
-
-    @property
-    def dtype(self) -> str:
-        """``"float32"`` or ``"float16"``."""
-        return self._state.keys.dtype.name
-
-    @property
-    def index(self) -> str:
-        """The index: ``"Flat"`` or a FAISS factory string."""
-        return self._state.options.factory
-
-    @property
     def label_names(self) -> tuple[str, ...]:
         """Names of the labels."""
-        return self._state.label_names
+        return self.snapshot.label_names
 
     @property
     def multi_label(self) -> bool:
         """Whether a row may have several labels."""
-        return self._state.multi_label
-
-    @property
-    def probe(self) -> np.ndarray | None:
-        """Probe embeddings by the encoder of the keys, ``(P, D)``; None if they are unknown."""
-        return self._state.probe
+        return self.snapshot.multi_label
 
     @property
     def keys(self) -> np.ndarray:
@@ -300,32 +274,27 @@ class KNNDatastore:
 
         If memory-mapped, this is an array-like object: slice it to get an array.
         """
-        return self._state.keys
+        return self.snapshot.keys
 
     @property
     def labels(self) -> np.ndarray:
         """Encoded labels, int64 ``(N,)``, or bool ``(N, C)`` with several labels per row; read-only."""
-        return self._state.labels
+        return self.snapshot.labels
 
     @property
     def ids(self) -> list[str]:
         """The ids of the rows."""
-        return self._state.rows["id"].to_pylist()
+        return self.snapshot.rows["id"].to_pylist()
 
     @property
     def texts(self) -> list[str | None]:
         """The texts of the rows."""
-        return self._state.rows["text"].to_pylist()
-
-    @property
-    def text_pairs(self) -> list[str | None]:
-        """The second texts of the rows."""
-        return self._state.rows["text_pair"].to_pylist()
+        return self.snapshot.rows["text"].to_pylist()
 
     @property
     def origins(self) -> list[Origin | None]:
         """The file and the places of each text; None for texts that come from no file."""
-        return origins_of(self._state.rows)
+        return origins_of(self.snapshot.rows)
 
     def search(self, queries: Any, k: int, passages: Passages | None = None) -> SearchResult:
         """Find the nearest rows of each query.
@@ -347,36 +316,25 @@ class KNNDatastore:
             ValueError: If the datastore is empty, k is below 1, the queries are not finite numbers ``(Q, D)``, or the
                 passages do not match the queries.
         """
-        return self._state.search(queries, k, passages)
-
-    def passages_of(self, rows: Any) -> Passages | None:
-        """Return the passages of some rows, in the form that ``search`` takes for queries.
-
-        Args:
-            rows: Positions of rows, int64 ``(M,)``.
-
-        Returns:
-            The passages; None if every row of the datastore has one passage, its key.
-        """
-        return take_passages(self._state.passages, np.asarray(rows, dtype=np.int64))
+        return self.snapshot.search(queries, k, passages)
 
     @property
     def documents(self) -> KNNDatastore | None:
         """The unlabeled documents at this moment, as an independent datastore; None if there are none."""
-        documents = self._state.documents
+        documents = self.snapshot.documents
         return None if documents is None or not len(documents.keys) else self.from_snapshot(documents)
 
     @property
     def fitted(self) -> FittedState | None:
         """The state fitted on the rows, saved and copied with them; None before a fit."""
-        return self._state.fitted
+        return self.snapshot.fitted
 
     @fitted.setter
     def fitted(self, state: FittedState | None) -> None:
         if state is not None and not isinstance(state, FittedState):
             raise ValueError(f"fitted is a FittedState or None, got {state!r}.")
         with self._writing:
-            self._state = replace(self._state, fitted=state)
+            self.snapshot = replace(self.snapshot, fitted=state)
 
     def add(
         self,
@@ -402,9 +360,9 @@ class KNNDatastore:
             ValueError: As for the class, and if an id exists already.
         """
         with self._writing:
-            state = remove_either(self._state, replacing)
+            state = remove_either(self.snapshot, replacing)
             grown = add_rows(state, keys, labels, texts, text_pairs, ids, passages, origins)
-            self._state = update_index(grown)
+            self.snapshot = update_index(grown)
             return grown.rows["id"].slice(len(state.keys)).to_pylist()
 
     def remove(self, ids: Iterable[str]) -> None:
@@ -417,7 +375,7 @@ class KNNDatastore:
             ValueError: If an id does not exist, or ``ids`` is one string.
         """
         with self._writing:
-            self._state = update_index(remove_rows(self._state, ids))
+            self.snapshot = update_index(remove_rows(self.snapshot, ids))
 
     def relabel(self, labels: Mapping[str, Any]) -> None:
         """Change the labels of rows: all of them, or none if one is rejected. Keys, ids and the fitted state stay.
@@ -429,8 +387,8 @@ class KNNDatastore:
             ValueError: If an id does not exist, or a label is unknown.
         """
         with self._writing:
-            encoded = encode_known_labels(labels.values(), self._state.label_names, self._state.multi_label)
-            self._state = relabel_rows(self._state, list(labels), encoded)
+            encoded = encode_known_labels(labels.values(), self.snapshot.label_names, self.snapshot.multi_label)
+            self.snapshot = relabel_rows(self.snapshot, list(labels), encoded)
 
     def add_documents(
         self,
@@ -454,9 +412,9 @@ class KNNDatastore:
             ValueError: As for the class, and if an id exists already.
         """
         with self._writing:
-            first_new_row = 0 if self._state.documents is None else len(self._state.documents.keys)
-            grown = add_document_rows(self._state, keys, texts, text_pairs, ids, passages, origins)
-            self._state = update_index(grown)
+            first_new_row = 0 if self.snapshot.documents is None else len(self.snapshot.documents.keys)
+            grown = add_document_rows(self.snapshot, keys, texts, text_pairs, ids, passages, origins)
+            self.snapshot = update_index(grown)
             return grown.documents.rows["id"].slice(first_new_row).to_pylist()
 
     def remove_documents(self, ids: Iterable[str]) -> None:
@@ -469,7 +427,7 @@ class KNNDatastore:
             ValueError: If an id does not exist, or ``ids`` is one string.
         """
         with self._writing:
-            self._state = update_index(remove_documents(self._state, ids))
+            self.snapshot = update_index(remove_documents(self.snapshot, ids))
 
     def reindex(self, index: str = EXACT, nprobe: int | None = None, rerank: int | None = None) -> None:
         """Replace the index. The same index is rebuilt only if rows were added or removed since it was built.
@@ -481,7 +439,7 @@ class KNNDatastore:
             index, nprobe, rerank: As for the class.
         """
         with self._writing:
-            self._state = change_index(self._state, IndexOptions(index, nprobe, rerank))
+            self.snapshot = change_index(self.snapshot, IndexOptions(index, nprobe, rerank))
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Save to ``<folder>/datastore/``, replacing the datastore there: completely, or not at all.
@@ -496,8 +454,8 @@ class KNNDatastore:
         from ..fitting.ensemble.forgetting import without_words_of_removed
 
         with self._writing:
-            self._state = without_words_of_removed(self._state)
-        save_snapshot(folder, self._state)
+            self.snapshot = without_words_of_removed(self.snapshot)
+        save_snapshot(folder, self.snapshot)
 
     @classmethod
     def from_pretrained(

@@ -12,9 +12,9 @@ from transformers import PreTrainedModel
 
 from ..arrays.probe import check_probe
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, LoadedFrom
-from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, load_projection
+from ..encoding.checkpoints.sentence_transformers_files import checkpoint_settings, choose_prompt, load_projection
 from ..encoding.chunking import PASSAGES, check_strategy
-from ..encoding.embedders import make_embedder
+from ..encoding.classifier_embedder import make_embedder
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
 from ..encoding.portable.modeling_knn_classifier import KNNClassifier
 from ..encoding.text_embedder import TextEmbedder
@@ -22,7 +22,7 @@ from ..fitting.interpolation import HELD_OUT_SOURCE
 from ..reading.text_warnings import unlogged
 from ..storage.atomic_replacement import FolderState, read_one_save
 from ..storage.classifier_folder import check_classifier
-from .call_options import INSTEAD_OF_MILVUS
+from .answering import INSTEAD_OF_MILVUS
 from .datastore_checks import check_precision, check_problem_type
 from .knn_datastore import KNNDatastore
 
@@ -52,8 +52,6 @@ def encoder_as_classifier(
     settings = checkpoint_settings(name, encoder.config, revision, with_projection=True) if name else {}
     projection = None
     if name and name != DEFAULT_CHECKPOINT:  # which has neither; its name would be looked for on the Hub
-        from ..encoding.checkpoints.prompts import choose_prompt
-
         projection = load_projection(name, revision)
         prompt = choose_prompt(name, prompt, revision=revision)
     if "pooling" not in settings:
@@ -137,7 +135,7 @@ def open_datastore(
     if isinstance(datastore, (str, Path)):
         datastore = KNNDatastore.from_pretrained(datastore)
     probe = embedder.probe()
-    check_probe(probe, datastore.probe)
+    check_probe(probe, datastore.snapshot.probe)
     check_precision(embedder, probe, datastore.snapshot)
     if len(datastore) and not datastore.label_names:
         raise ValueError("No example of the datastore has a label: embed the corpus with labels (label_key).")

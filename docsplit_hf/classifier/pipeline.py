@@ -15,7 +15,7 @@ from ..arrays.snapshot import Snapshot
 from ..encoding.backends.precision import precision_settings
 from ..encoding.checkpoints.fingerprint import encoder_fingerprint
 from ..encoding.chunking import PASSAGES
-from ..encoding.embedders import make_embedder
+from ..encoding.classifier_embedder import make_embedder
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts
 from ..fitting.experts.corpus import KeptCorpus
@@ -23,13 +23,7 @@ from ..fitting.prediction import Prediction, raise_if_unreadable
 from ..reading.inputs import as_list, labels_of_folders
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CARD, push_saved, saved_together
-from .answering import Answering, NeighborVote
-from .call_options import (
-    READING_OPTIONS,
-    CallOptions,
-    ReadingOptions,
-    checked_options,
-)
+from .answering import READING_OPTIONS, Answering, CallOptions, NeighborVote, ReadingOptions, checked_options
 from .knn_datastore import KNNDatastore
 from .open_classifier import (
     open_datastore,
@@ -704,7 +698,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If it has none.
         """
-        if self.datastore is None or not len(self.datastore):
+        if self.datastore is None or not len(self.datastore.snapshot.keys):
             name = self.model.config.name_or_path
             has_head = self.model.config.num_labels > 0
             raise ValueError(

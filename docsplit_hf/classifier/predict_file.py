@@ -25,7 +25,7 @@ from ..reading.source import find_text_files, kind_of
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.atomic_replacement import locked, open_or_make
 from ..storage.inside_folder import open_plain
-from .call_options import CallOptions, checked_options
+from .answering import CallOptions, checked_options
 from .row_files import (
     ROWS_AT_A_TIME,
     Row,
@@ -37,7 +37,7 @@ from .row_files import (
     to_json,
     write_rows,
 )
-from .sorting.sorted_files import MANIFEST, REPORTS, SortedFile, check_not_inside, page_of
+from .sorting.manifest import MANIFEST, REPORTS, SortedFile, check_not_inside, page_of
 from .sorting.sorted_folder import Sorted, SortedFolder, sha256_of_present, sort_files
 
 if TYPE_CHECKING:

@@ -391,7 +391,8 @@ def _tokenized_windows(
                 yield number, content, start, end == len(prompted)
 
     for batch in tokenizer_batches(contents(), lambda window: len(window[1]), WINDOWS_AT_ONCE * WINDOW):
-        tokenized = _tokens_and_spans(settings.tokenizer, [content for _, content, _, _ in batch])
+        tokenize = token_ids_and_spans if settings.tokenizer.is_fast else _token_ids_and_sentence_spans
+        tokenized = tokenize(settings.tokenizer, [content for _, content, _, _ in batch])
         for (number, content, start, is_last), (ids, spans) in zip(batch, tokenized, strict=True):
             prompt_length = settings.prompt_length if start == 0 else 0
             fits = start == 0 and is_last and len(ids) - prompt_length <= settings.max_text_tokens
@@ -406,16 +407,10 @@ def _tokenized_windows(
             yield number, tokens, ids[:prompt_length], is_last
 
 
-def _tokens_and_spans(
+def _token_ids_and_sentence_spans(
     tokenizer: PreTrainedTokenizerBase, contents: list[str]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The tokens of each content, int32 ``(n,)``, and their spans in it, int64 ``(n, 2)``.
-
-    Slow tokenizers give no offsets, so each token gets its sentence's span.
-    """
-    if tokenizer.is_fast:
-        yield from token_ids_and_spans(tokenizer, contents)
-        return
+    """As ``token_ids_and_spans``, by a slow tokenizer, which gives no offsets: each token gets its sentence's span."""
     for content in map(replace_lone_surrogates, contents):
         sentences = split_lines_plain(content)
         ids = [tokenizer(sentence, **PLAIN)["input_ids"] for sentence in sentences]

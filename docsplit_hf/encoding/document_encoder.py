@@ -14,13 +14,10 @@ from ..arrays.passages import Passages
 from ..reading.text_warnings import warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
 from ..storage.atomic_replacement import read_one_save
-from .backends.precision import INT8, Precision, check_precision_options, precision_settings, use_precision
-from .backends.torch_backend import BFloat16
+from .backends.precision import INT8, BFloat16, Precision, check_precision_options, precision_settings, use_precision
 from .checkpoints.checkpoint import Checkpoint, find_checkpoint, load_base_model, load_tokenizer, open_checkpoint
 from .checkpoints.fingerprint import encoder_fingerprint
-from .checkpoints.prompts import choose_prompt
-from .checkpoints.sentence_transformers_files import load_projection
-from .chunk_outputs import ChunkAverages, PassagesOfTexts
+from .checkpoints.sentence_transformers_files import choose_prompt, load_projection
 from .chunking import (
     PASSAGES,
     SINGLE_VECTOR,
@@ -33,7 +30,7 @@ from .chunking import (
 from .compiled_layers import compile_layers
 from .embed_chunks import embed_chunks
 from .portable.run_encoder import check_max_length, check_pooling, max_positions, pool, use_packing
-from .text_embedder import EmbeddingOptions
+from .text_embedder import ChunkAverages, EmbeddingOptions, PassagesOfTexts
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from torch import nn
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .backends.torch_backend import inference_mode, is_in_bfloat16
+from .backends.precision import inference_mode, is_in_bfloat16
 from .chunking import SINGLE_CHUNK, Chunk
 from .portable.run_encoder import is_packed, run_encoder
 from .text_embedder import EmbeddingOptions

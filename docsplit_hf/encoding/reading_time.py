@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..reading.text_warnings import unlogged
-from .embedders import ClassifierEmbedder
+from .classifier_embedder import ClassifierEmbedder
 
 SAMPLED_TEXTS = 16
 LONGEST_WAIT = 600  # seconds; texts that would take longer are not read whole unless the user asks for it

@@ -36,7 +36,7 @@ def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) ->
     folder = Path(HF_HOME) / "docsplit_hf" / f"tokenizer-{short_digest(content.encode(), size=16).hex()}"
     if not folder.is_dir():
         trained = train_small_bert_tokenizer(texts, vocab_size)
-        write_at_once(folder.parent, trained.save_pretrained, lambda _: folder.name)
+        write_at_once(folder, trained.save_pretrained)
     return AutoTokenizer.from_pretrained(folder)
 
 

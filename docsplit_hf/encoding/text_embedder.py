@@ -1,6 +1,7 @@
 """TextEmbedder: base class for computing embeddings and logits of texts; ChunkedEmbedder, for those in chunks.
 
-No torch here: texts are read by torch, by ONNX Runtime, or by an endpoint.
+The outputs of the chunks of a text are combined here, too: averages, passages, and how much was read. No torch here:
+texts are read by torch, by ONNX Runtime, or by an endpoint.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from ..arrays.passages import Predictions
+from ..arrays.passages import Passages, Predictions
 from ..reading.text_warnings import log_at_end, warn_of_unfamiliar_texts
 from ..reading.tokenization import check_texts
-from .chunking import SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks
+from .chunking import PASSAGES, SINGLE_CHUNK, Chunk, ChunkSettings, read_chunks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 logger = logging.getLogger(__name__)
+
+SMALLEST_NORM = 1e-12  # as in torch.nn.functional.normalize
 
 
 @dataclass(frozen=True)
@@ -183,3 +186,119 @@ def _log_empty(counts: np.ndarray, _: str) -> None:
     empty, texts = counts.tolist()
     if empty:
         logger.warning("%d of %d texts are empty: their embeddings carry no information.", empty, texts)
+
+
+def normalize(values: np.ndarray) -> np.ndarray:
+    """Scale rows to norm 1; rows of zeros remain."""
+    norms = np.linalg.norm(values, axis=1, keepdims=True)
+    return values / np.maximum(norms, SMALLEST_NORM)
+
+
+class ChunkAverages:
+    """Averages the values of each text's chunks, weighted by tokens; an only chunk keeps its value.
+
+    The directions and the norms of embeddings are averaged separately, so that chunks of norm 1 give a text of norm 1.
+    The strategy ``whole`` then averages the result with the first chunk.
+
+    Args:
+        texts: The number of texts.
+        dimension: The number of dimensions of a value.
+        strategy: The strategy that made the chunks.
+        are_embeddings: Whether values are embeddings, or other values such as logits, which are averaged as they are.
+    """
+
+    def __init__(self, texts: int, dimension: int, strategy: str, are_embeddings: bool = True) -> None:
+        self._are_embeddings = are_embeddings
+        self._beginnings = np.zeros((texts, dimension), dtype=np.float32) if strategy == "whole" else None
+        self._sums = np.zeros((texts, dimension), dtype=np.float32)
+        self._weights = np.zeros(texts, dtype=np.float32)
+        self._norms = np.zeros(texts, dtype=np.float32)
+
+    def add(self, chunks: Sequence[Chunk], values: np.ndarray) -> None:
+        """Add the values of chunks, float32 ``(chunks, D)``."""
+        owners = np.array([chunk.text for chunk in chunks])
+        weights = np.array([chunk.weight for chunk in chunks], dtype=np.float32)
+        is_only = weights == 0
+        self._sums[owners[is_only]] = values[is_only]
+        if is_only.all():
+            return
+        if self._beginnings is not None:
+            is_first = np.array([chunk.is_first for chunk in chunks]) & ~is_only
+            self._beginnings[owners[is_first]] = values[is_first]
+        weights = weights[~is_only]
+        owners = owners[~is_only]
+        values = values[~is_only]
+        directions = normalize(values) if self._are_embeddings else values
+        np.add.at(self._weights, owners, weights)
+        np.add.at(self._norms, owners, np.linalg.norm(values, axis=1) * weights)
+        np.add.at(self._sums, owners, directions * weights[:, None])
+
+    def all(self) -> np.ndarray:
+        """The averages, float32 ``(N, D)``."""
+        values = self._sums
+        is_averaged = self._weights > 0
+        if not is_averaged.any():
+            return values
+        sums = values[is_averaged]
+        weights = self._weights[is_averaged, None]
+        first = None if self._beginnings is None else self._beginnings[is_averaged]
+        if self._are_embeddings:
+            directions = normalize(sums) if first is None else normalize(normalize(sums) + normalize(first))
+            values[is_averaged] = directions * self._norms[is_averaged, None] / weights
+        else:
+            values[is_averaged] = sums / weights if first is None else (sums / weights + first) / 2
+        return values
+
+
+class PassagesOfTexts:
+    """Collects the passages of N texts, chunk by chunk."""
+
+    def __init__(self, texts: int, dimension: int) -> None:
+        self._counts = np.zeros(texts, dtype=np.int64)
+        self._embeddings = [np.empty((0, dimension), dtype=np.float32)]
+        self._spans: list[tuple[int, int]] = []
+
+    def add(self, chunks: Sequence[Chunk], embeddings: np.ndarray) -> None:
+        """Add the embeddings of chunks, ``(chunks, D)``."""
+        self._embeddings.append(embeddings)
+        for chunk in chunks:
+            self._counts[chunk.text] += 1
+            self._spans.append((chunk.start, chunk.end))
+
+    def all(self) -> Passages:
+        """All passages."""
+        return Passages(
+            embeddings=np.concatenate(self._embeddings),
+            counts=self._counts,
+            spans=np.array(self._spans, dtype=np.int64).reshape(-1, 2),
+        )
+
+
+def combine_chunks(
+    groups: Iterable[tuple[Sequence[Chunk], np.ndarray, np.ndarray]],
+    texts: int,
+    dimension: int,
+    labels: int,
+    strategy: str,
+) -> Predictions:
+    """Combine the chunks of each of N texts, by groups of chunks with their embeddings and logits.
+
+    ``dimension``, ``labels``: the numbers of columns of both. ``strategy``: the one that made the chunks.
+    """
+    embeddings = ChunkAverages(texts, dimension, strategy)
+    logits = ChunkAverages(texts, labels, strategy, are_embeddings=False)
+    passages = PassagesOfTexts(texts, dimension) if strategy == PASSAGES else None
+    read_fraction = np.ones(texts)
+    for chunks, embeddings_of_chunks, logits_of_chunks in groups:
+        embeddings.add(chunks, embeddings_of_chunks)
+        logits.add(chunks, logits_of_chunks)
+        read_fraction[[chunk.text for chunk in chunks]] = [chunk.read_fraction for chunk in chunks]
+        if passages is not None:
+            passages.add(chunks, embeddings_of_chunks)
+    found = None if passages is None else passages.all()
+    return Predictions(
+        logits=logits.all(),
+        retrieval_embeddings=embeddings.all(),
+        read_fraction=read_fraction,
+        passages=None if found is None or (found.counts == 1).all() else found,
+    )

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from ..classifier.knn_datastore import KNNDatastore
-from ..finetuning.evaluation import prediction_metrics
+from ..finetuning.metrics_of_parts import prediction_metrics
 from ..fitting.ensemble.fit_experts import fit_experts
 from ..fitting.ensemble.problem import Problem
 from ..fitting.ensemble.scoring import PreparedExperts, score_texts
@@ -36,10 +36,6 @@ class LabeledFeatures(NamedTuple):
     test_labels: np.ndarray
     train_inputs: Sequence[Hashable]  # texts, or pairs of texts
     test_inputs: Sequence[Hashable] = ()
-
-    def held_out(self, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """The training rows to keep, and the held-out rows: a fraction of each class, with equal inputs together."""
-        return hold_out_of_each_class(self.train_inputs, self.train_labels, fraction, seed)
 
     def metrics(self, predictions: np.ndarray) -> dict[str, float]:
         """The metrics of labels predicted for the test rows, ``(M,)``."""
@@ -80,10 +76,10 @@ def logistic_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
 
 
 def rows_to_choose_by(features: LabeledFeatures, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The training rows to keep, and a held-out tenth of each class, or no rows if there are few examples."""
+    """The training rows to keep, and a held-out tenth of each class, equal inputs together; none of few examples."""
     if len(features.train_labels) < FEWEST_TO_HOLD_OUT:
         return np.arange(len(features.train_labels)), np.arange(0)
-    return features.held_out(HELD_OUT_FRACTION, seed)
+    return hold_out_of_each_class(features.train_inputs, features.train_labels, HELD_OUT_FRACTION, seed)
 
 
 def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_out: np.ndarray, seed: int) -> Any:

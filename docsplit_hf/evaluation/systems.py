@@ -14,7 +14,7 @@ from scipy import sparse
 from tqdm.auto import tqdm
 
 from ..content_hash import sha256_of_json
-from ..encoding.backends.endpoint import convert_options, is_endpoint, load_endpoint, split_name
+from ..encoding.backends.endpoint_classifier import convert_options, is_endpoint, load_endpoint, split_name
 from ..encoding.document_encoder import DocumentEncoder
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from transformers.hf_argparser import HfArg
 
 from ..classifier.datastore_checks import check_problem_type
-from ..encoding.embedders import make_embedder
+from ..encoding.classifier_embedder import make_embedder
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier
 from ..encoding.portable.run_encoder import check_max_length
 from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of

@@ -15,19 +15,19 @@ from transformers import EvalPrediction
 
 from ..classifier.knn_datastore import KNNDatastore
 from ..classifier.model_card import save_classifier_card
-from ..encoding.embedders import make_embedder
+from ..encoding.classifier_embedder import make_embedder
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL, KNNClassifier, classification_loss
 from ..encoding.portable.run_encoder import use_packing
 from ..fitting.interpolation import classifier_probabilities
 from ..storage.classifier_folder import FOLDER, saved_together
-from ..storage.manifest import MANIFEST, named_files
+from ..storage.manifest import MANIFEST, data_files
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans
 from ..training.markdown import describe_training, public_name
 from .arguments import KNNClassifierTrainingArguments, check_classifier_fit
-from .evaluation import classification_metrics
 from .labeled_collator import DataCollatorForLabeledExamples
+from .metrics_of_parts import classification_metrics
 from .triplets import triplet_losses_of_batch
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ class KNNClassifierTrainer(BaseTrainer):
             HfApi(token=token or self.args.hub_token).upload_folder(
                 repo_id=self.hub_model_id,
                 folder_path=folder,
-                allow_patterns=[MANIFEST, *named_files(folder)],
+                allow_patterns=[MANIFEST, *data_files(folder)],
                 path_in_repo=FOLDER,
                 commit_message="Delete the files of an older datastore",
                 delete_patterns="*",

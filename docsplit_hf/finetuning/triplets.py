@@ -60,7 +60,9 @@ def choose_triplets(
     negatives = torch.where(has_negative, negatives, ~is_anchor if total > 1 else is_anchor)
     noise = torch.rand(2, total, total, generator=generator, device=generator.device).to(same_label.device)
     positive_score, negative_score = noise[:, anchor_positions]
-    return _best(positive_score, positives), _best(negative_score, negatives)
+    best_positives = positive_score.masked_fill(~positives, -torch.inf).argmax(1)
+    best_negatives = negative_score.masked_fill(~negatives, -torch.inf).argmax(1)
+    return best_positives, best_negatives
 
 
 def triplet_loss(
@@ -76,8 +78,3 @@ def triplet_loss(
     to_positives = (anchors - positives.float()).square().sum(1)
     to_negatives = (anchors - negatives.float()).square().sum(1)
     return (to_positives - to_negatives + margin).relu()
-
-
-def _best(score: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """Position of the allowed candidate with the highest score, int64 ``(A,)``."""
-    return score.masked_fill(~allowed, -torch.inf).argmax(1)

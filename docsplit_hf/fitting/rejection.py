@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays.duplicates import EQUAL
 from ..arrays.keys import exact_search
+from ..arrays.snapshot import EQUAL
 
 GUARANTEE_CONFIDENCE = 0.9  # fraction of draws of held-out texts for which a guarantee holds
 TESTED_GROUPS = 20  # groups of the most confident texts that are tested

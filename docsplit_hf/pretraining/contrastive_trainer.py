@@ -24,13 +24,11 @@ from ..storage.atomic_replacement import replaced_at_once
 from ..training.arguments import freeze_unused
 from ..training.base_trainer import BaseTrainer, temporarily
 from ..training.distributed import RunningMeans, process_count, sum_over_processes, uses_fsdp
-from .arguments import AUTO, ContrastiveTrainingArguments
-from .checks import check_fit
+from .arguments import AUTO, ContrastiveTrainingArguments, check_fit
 from .collator import IGNORED_LABEL, DataCollatorForDocSplit, default_max_length, rows_as_arrays
-from .gradient_caching import RandomState, step_in_chunks
+from .gradient_caching import RandomState, describe_memory, smaller_chunk, step_in_chunks, ways_to_need_less
 from .half_retrieval import half_retrieval_metrics
 from .info_nce import InfoNCE, in_batch_info_nce
-from .memory import describe_memory, smaller_chunk, ways_to_need_less
 from .model import Batch, DocSplitOutput, model_inputs, use_projection_head
 from .model_card import save_card
 from .streaming import EPOCH_KEY, RepeatedStream
@@ -203,8 +201,12 @@ class ContrastiveTrainer(BaseTrainer):
 
         With ``forward_chunk_size="auto"``, a step that does not fit into the memory is repeated with smaller chunks.
         """
+        args = self.args
+        # A step that is repeated must not have met other processes.
+        is_alone = process_count() == 1 and not uses_fsdp(args) and not args.deepspeed_plugin
+        can_repeat = args.forward_chunk_size == AUTO and args.compares_batch and is_alone
         while True:
-            before = _StateBeforeStep(self, model) if self._can_repeat_a_step() else None
+            before = _StateBeforeStep(self, model) if can_repeat else None
             size = min(self.chunk_size or len(inputs["document_ids"]), len(inputs["document_ids"]))
             try:
                 return self._step(model, inputs, num_items_in_batch, size)
@@ -357,12 +359,6 @@ class ContrastiveTrainer(BaseTrainer):
     def save_card(self, staging_folder: Path, final_path: str | Path, is_merged: bool = False) -> None:
         """Write the model card."""
         save_card(staging_folder, self.args.hub_model_id or str(final_path), self, is_merged)
-
-    def _can_repeat_a_step(self) -> bool:
-        """Whether a step that does not fit can be repeated in chunks: it must not have met other processes."""
-        args = self.args
-        is_alone = process_count() == 1 and not uses_fsdp(args) and not args.deepspeed_plugin
-        return args.forward_chunk_size == AUTO and args.compares_batch and is_alone
 
     def _sum_of_losses(
         self, output: DocSplitOutput, contrastive: InfoNCE, inputs: Batch, counts: torch.Tensor

@@ -105,7 +105,10 @@ class DistillationTrainer(ContrastiveTrainer):
         if self.map is not None and not self.map.weight.any():
             self.fit_map()
         output = model(**model_inputs(inputs))
-        cosines = (comparable(output.embeddings, "cosine") * self.teach(inputs)).sum(1)  # (VB,)
+        targets = self.read_by_teacher(inputs)
+        if self.map is not None:
+            targets = targets @ self.map.weight.float().T
+        cosines = (comparable(output.embeddings, "cosine") * functional.normalize(targets)).sum(1)  # (VB,)
         self.means.add("teacher_similarity", cosines.detach().sum(), len(cosines))
         document_losses = (1 - cosines).view(-1, len(inputs["document_ids"])).mean(0)
         loss = document_losses.sum() * (process_count() / counts[0])
@@ -115,13 +118,6 @@ class DistillationTrainer(ContrastiveTrainer):
         if output.mlm_loss is not None:
             loss = loss + self.log_and_scale_mlm_loss(output.mlm_loss, inputs, counts)
         return loss
-
-    def teach(self, inputs: Batch) -> torch.Tensor:
-        """The target embeddings of the views of a batch, float32 ``(VB, D)`` of norm 1."""
-        embeddings = self.read_by_teacher(inputs)
-        if self.map is not None:
-            embeddings = embeddings @ self.map.weight.float().T
-        return functional.normalize(embeddings)
 
     def read_by_teacher(self, inputs: Batch) -> torch.Tensor:
         """The teacher's embeddings of the views of a batch, float32."""

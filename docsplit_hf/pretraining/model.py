@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,8 +62,9 @@ class DocSplitForward:
             encoder_mask = attention_mask.repeat(2, 1)
         output = run_encoder(self.base_model, input_ids, encoder_mask)
         hidden_states = output.last_hidden_state
-        embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"])
-        embeddings = _project(self, embeddings.float())
+        embeddings = pool(hidden_states[:views], attention_mask, self.config.docsplit["pooling"]).float()
+        if self.training and hasattr(self, HEAD):
+            embeddings = getattr(self, HEAD)(embeddings)
         if mlm_labels is None:
             return DocSplitOutput(embeddings=embeddings)
         places = (mlm_labels != IGNORED_LABEL).flatten().nonzero().flatten()  # the one wait for a GPU here
@@ -81,8 +81,11 @@ class DocSplitForward:
         replaced = copy.copy(output)  # keeps the class: some heads (Longformer's, Luke's) read its other fields
         replaced["last_hidden_state"] = hidden_states[None]
         positions = torch.zeros(1, len(hidden_states), dtype=torch.long, device=hidden_states.device)
-        with _encoder_returning(self.base_model, replaced):
+        self.base_model.forward = lambda *args, **kwargs: replaced
+        try:
             return super().forward(input_ids=positions).logits[0]
+        finally:
+            del self.base_model.forward
 
 
 class ProjectionHead(nn.Module):
@@ -115,12 +118,6 @@ def use_projection_head(model: PreTrainedModel, wanted: bool, seed: int = 0) -> 
         model.add_module(HEAD, head.to(model.device).train(model.training))
         leave_unsaved(model, (f"{HEAD}.{name}" for name in head.state_dict()))
     return getattr(model, HEAD).requires_grad_(True)
-
-
-def _project(model: PreTrainedModel, embeddings: torch.Tensor) -> torch.Tensor:
-    """Apply the projection head, if there is one, in training."""
-    head = getattr(model, HEAD, None)
-    return embeddings if head is None or not model.training else head(embeddings)
 
 
 def model_inputs(batch: Batch) -> Batch:
@@ -317,13 +314,3 @@ def _without_state(stock: type[PreTrainedModel]) -> PreTrainedModel:
     """Make an instance without its state, which pickle restores."""
     model_class = _docsplit_class(stock)
     return model_class.__new__(model_class)
-
-
-@contextlib.contextmanager
-def _encoder_returning(encoder: nn.Module, output: ModelOutput) -> Iterator[None]:
-    """Make the encoder's forward return ``output`` within the context."""
-    encoder.forward = lambda *args, **kwargs: output
-    try:
-        yield
-    finally:
-        del encoder.forward

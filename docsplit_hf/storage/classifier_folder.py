@@ -1,4 +1,4 @@
-"""Save, check and upload a classifier together with its datastore."""
+"""Save, check and upload a classifier with its datastore, and forget what is kept of removed texts beside them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from typing import Any
 from ..content_hash import sha256_of_file
 from ..reading.files.finding import refuse_mistyped_path
 from .atomic_replacement import model_files, replaced_at_once
-from .forgetting import forgetting_cached_rows
-from .manifest import MANIFEST, DatastoreError, data_files, read_manifest
+from .manifest import MANIFEST, DatastoreError, Manifest, data_files, read_manifest
+from .tables import cached_rows, rows_sha256
 
 FOLDER = "datastore"  # within the folder or repository of a classifier
 CARD = "README.md"
 CONFIG = "config.json"
+EXPORTED = "exported"  # the folder of an exported model, beside the datastore
+TEXTS = "texts.json"  # its copy of ids, texts and labels
+UNFINISHED_EXPORT = ".export-"  # the beginning of the name of a folder in which an export is made
 TOKENIZER = re.compile(r".*token.*\.json|vocab\.\w+|merges\.txt|.*\.model")
 REMEDY = (
     "Load the weights with KNNClassifier.from_pretrained, give the pipeline its examples again, and save all of it "
@@ -28,7 +31,11 @@ REMEDY = (
 @contextlib.contextmanager
 def saved_together(folder: str | Path) -> Iterator[Path]:
     """Replace the classifier and the datastore in a folder in one step; other files stay."""
-    with forgetting_cached_rows(Path(folder, FOLDER)), replaced_at_once(folder, _obsolete_files) as staging:
+    datastore = Path(folder, FOLDER)
+    with (
+        forgetting_cached_rows(datastore),
+        replaced_at_once(folder, lambda _: [f"{FOLDER}/{name}" for name in data_files(datastore)]) as staging,
+    ):
         yield staging
 
 
@@ -93,6 +100,25 @@ def local_folder(
     return Path(snapshot_download(str(name_or_folder), revision=revision, token=token, allow_patterns=files))
 
 
-def _obsolete_files(folder: Path) -> list[str]:
-    """Names of the files of the datastore that is replaced."""
-    return [f"{FOLDER}/{name}" for name in data_files(folder / FOLDER)]
+@contextlib.contextmanager
+def forgetting_cached_rows(datastore: Path) -> Iterator[None]:
+    """Delete copies of the rows of a datastore, if other rows are saved within the context.
+
+    They are in this machine's cache, and beside an exported model, which reads the new rows themselves from then on.
+    """
+    before = _manifest_of(datastore)
+    yield
+    after = _manifest_of(datastore)
+    if before is not None and after is not None and before["files"] != after["files"]:
+        if rows_sha256(before) != rows_sha256(after):
+            cached_rows(rows_sha256(before)).unlink(missing_ok=True)
+        for place in (EXPORTED, f"{UNFINISHED_EXPORT}*/{EXPORTED}"):  # the second is of an export that was killed
+            for texts in datastore.parent.glob(f"{place}/texts.*"):  # exports of earlier versions have another format
+                texts.unlink(missing_ok=True)
+
+
+def _manifest_of(datastore: Path) -> Manifest | None:
+    """The manifest of a datastore; None without one."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, DatastoreError):
+        return read_manifest(datastore)
+    return None

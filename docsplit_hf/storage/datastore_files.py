@@ -29,25 +29,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays.fitted_state import FittedState
 from ..arrays.index import IndexOptions
 from ..arrays.keys import check_finite
 from ..arrays.mapped_keys import KeyFile, MappedKeys, write_tensors
-from ..arrays.passages import Passages
+from ..arrays.passages import Passages, check_spans
 from ..arrays.row_table import (
     ORIGIN_COLUMNS,
     TEXT_COLUMNS,
-    check_spans,
     describe_invalid_ids,
     describe_invalid_origins,
     has_origins,
     ids_among,
     with_origin_columns,
 )
-from ..arrays.snapshot import FittedState, Snapshot
+from ..arrays.snapshot import Snapshot
 from ..content_hash import sha256_of_file
 from .atomic_replacement import delete_files, finish_save, flush_files, move_files, read_one_save, save_lock, staged
-from .classifier_folder import FOLDER, classifier_checksums, local_folder
-from .forgetting import forgetting_cached_rows
+from .classifier_folder import FOLDER, classifier_checksums, forgetting_cached_rows, local_folder
 from .inside_folder import InsideFolder
 from .manifest import (
     MANIFEST,
@@ -68,7 +67,7 @@ from .tables import MAPPED_ROLES, mapped_rows, read_batches, read_table, refuse,
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..arrays.text_table import TextTable
+    from ..arrays.row_table import TextTable
 
 ROLE_PREFIXES = ("", "document_")  # of examples and of documents
 # Names in fitted states that were saved by earlier versions; the next save writes today's.
@@ -220,7 +219,12 @@ def _read_snapshot(folder: Path, manifest: Manifest, memory_map: bool) -> Snapsh
     rows = with_origin_columns(table).select(TEXT_COLUMNS)
     examples = examples_of(manifest, paths, keys, probe, labels, rows)
     documents = None if manifest["documents"] is None else _read_documents(paths, examples, manifest)
-    fitted = None if manifest["fitted"] is None else _read_fitted(paths, manifest["fitted"])
+    if manifest["fitted"] is None:
+        return replace(examples, documents=documents)
+    terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
+    if terms.null_count:
+        raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
+    fitted = fitted_state(paths["fitted"], manifest["fitted"], terms.to_pylist())
     return replace(examples, documents=documents, fitted=fitted)
 
 
@@ -314,15 +318,6 @@ def documents_of(
         probe=None,
         passages=read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"]),
     )
-
-
-def _read_fitted(paths: dict[str, Path], settings: dict[str, Any]) -> FittedState:
-    import pyarrow as pa
-
-    terms = read_table(paths["vocabulary"], {"term": pa.string()})["term"]
-    if terms.null_count:
-        raise DatastoreError(f"{paths['vocabulary']}: a term is missing. {REMEDY}")
-    return fitted_state(paths["fitted"], settings, terms.to_pylist())
 
 
 def with_present_names(

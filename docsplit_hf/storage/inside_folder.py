@@ -19,25 +19,16 @@ class UnsafeFolderError(ValueError):
     """A folder holds a link, or a name was given, that leads out of it."""
 
 
-def check_name(name: object) -> str:
-    """Return the name of a file below a folder; refuse one that could be anything else on any system."""
+def is_plain(name: object) -> bool:
+    """Whether a name is that of a file below a folder, and could be nothing else on any system."""
     if not isinstance(name, str):
-        raise UnsafeFolderError(f"{name!r} is not the name of a file.")
+        return False
     # Some systems treat variants of a letter as equal, and ignore invisible letters.
     for part in unicodedata.normalize("NFKC", name).split("/"):
         has_invisible = any(unicodedata.category(letter).startswith("C") for letter in part)
         has_separator = "\\" in part or ":" in part
         if part in ("", ".", "..") or has_invisible or has_separator or part.endswith((".", " ")):
-            raise UnsafeFolderError(f"{name!r} is not the plain name of a file below a folder.")
-    return name
-
-
-def is_plain(name: str) -> bool:
-    """Whether ``check_name`` accepts a name."""
-    try:
-        check_name(name)
-    except UnsafeFolderError:
-        return False
+            return False
     return True
 
 
@@ -83,7 +74,9 @@ class InsideFolder:
     @contextlib.contextmanager
     def parent_of(self, name: str, make: bool = False) -> Iterator[tuple[Self, str]]:
         """Open the folder of a file within the context; yields the folder and the last part of the file's name."""
-        *folders, last = check_name(name).split("/")
+        if not is_plain(name):
+            raise UnsafeFolderError(f"{name!r} is not the plain name of a file below a folder.")
+        *folders, last = name.split("/")
         with contextlib.ExitStack() as opened:
             parent = self
             for folder in folders:
@@ -211,43 +204,31 @@ def temporary_file(path: Path) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-def write_at_once(folder: Path, write: Callable[[Path], object], name_of: Callable[[Path], str]) -> Path:
-    """Write a file or a folder to a temporary path, and move it into ``folder``, completely or not at all.
+def write_at_once(folder: Path, write: Callable[[Path], object]) -> None:
+    """Write a folder, which does not exist, completely or not at all; ``write`` makes it under a temporary path.
 
-    Args:
-        folder: The folder to move it into; it is made if it does not exist.
-        write: Writes the file or the folder to the temporary path.
-        name_of: Returns the final name, given the temporary path; it may depend on the content.
-
-    Returns:
-        The final path. If another process has made a folder of that name in the meantime, that one stays.
+    If another process has made the folder in the meantime, that one stays.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f"{uuid.uuid4().hex}.tmp"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f"{uuid.uuid4().hex}.tmp")
     try:
         write(temporary)
-        path = folder / name_of(temporary)
-        try:
-            os.replace(temporary, path)
-        except OSError:
-            if not path.is_dir():
-                raise
-        return path
+        os.replace(temporary, folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        else:
-            temporary.unlink(missing_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def open_plain(path: Path, flags: int, place: str | None = None, folder: int | None = None, mode: int = 0o666) -> int:
+def open_plain(path: Path, flags: int, place: str | None = None, folder: int | None = None) -> int:
     """Open a plain file and return its descriptor; a link is refused, and so is a file with another hard link.
 
-    ``place``: the file's name relative to ``folder``, the descriptor of an open folder. ``mode``: of a new file.
+    ``place``: the file's name relative to ``folder``, the descriptor of an open folder.
     """
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK  # opening a pipe would wait for a process at its other end
     try:
-        descriptor = os.open(place or path, flags, mode, dir_fd=folder)
+        descriptor = os.open(place or path, flags, 0o666, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
             raise _refusal(path) from error

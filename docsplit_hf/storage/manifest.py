@@ -119,14 +119,6 @@ def file_name(role: str, sha256: str) -> str:
     return f"{role}-{sha256[:16]}{_SUFFIXES[role]}"
 
 
-def named_files(folder: Path) -> list[str]:
-    """Return the names of the data files of the datastore in a folder; none without a valid manifest."""
-    try:
-        return [entry["name"] for entry in read_manifest(folder)["files"].values()]
-    except (FileNotFoundError, DatastoreError):
-        return []
-
-
 def data_files(folder: Path) -> list[str]:
     """Return the names of the data files in a folder, also those that belong to older datastores."""
     names = [path.name for path in folder.glob("*-*")]

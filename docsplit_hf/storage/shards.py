@@ -16,19 +16,17 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..arrays.keys import as_queries
 from ..content_hash import sha256_of_parts
 from .atomic_replacement import flush
 from .inside_folder import temporary_file
 from .manifest import DatastoreError, naming_file_in_errors, require
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
 SETTINGS = b"docsplit_hf shard"  # the key in the metadata
 VERSION = 2
@@ -56,8 +54,6 @@ def shard_file(folder: Path, task: int) -> Path:
 
 def columns_of(dtype: str) -> dict[str, pa.DataType]:
     """The columns of a shard."""
-    import pyarrow as pa
-
     embedding = pa.list_(pa.from_numpy_dtype(dtype))
     return {"id": pa.string(), "text": pa.string(), "label": pa.string(), "embedding": embedding}
 
@@ -77,9 +73,6 @@ def writing_shard(folder: Path, task: int, settings: Mapping[str, Any]) -> Itera
 
     Files of the same shard that a killed process has left are deleted.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     path = shard_file(folder, task)
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(f".{path.stem}-*"):
@@ -98,8 +91,6 @@ def writing_shard(folder: Path, task: int, settings: Mapping[str, Any]) -> Itera
 
 def shard_table(ids: list[str], texts: list[str | None], labels: list[str | None], embeddings: np.ndarray) -> pa.Table:
     """The rows of a shard, with embeddings ``(n, D)``."""
-    import pyarrow as pa
-
     starts = pa.array(np.arange(len(embeddings) + 1, dtype=np.int32) * embeddings.shape[1])
     lists = pa.ListArray.from_arrays(starts, pa.array(embeddings.ravel()))
     schema = pa.schema(columns_of(embeddings.dtype.name))
@@ -108,8 +99,6 @@ def shard_table(ids: list[str], texts: list[str | None], labels: list[str | None
 
 def read_shards(folder: str | Path) -> Shards:
     """Read and check the settings of a folder of shards; rows are not read."""
-    import pyarrow.parquet as pq
-
     folder = Path(folder)
     there = sorted(folder.glob("*.parquet"))
     if not there:
@@ -143,9 +132,6 @@ def read_shards(folder: str | Path) -> Shards:
 
 def _read_settings(path: Path) -> dict[str, Any]:
     """Read and check the settings in a shard."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         metadata = pq.read_metadata(path).metadata or {}
         settings = json.loads(metadata.get(SETTINGS, b"null"))

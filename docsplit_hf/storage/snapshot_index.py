@@ -10,14 +10,13 @@ import logging
 import os
 import uuid
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..arrays.index import EXACT, IndexOptions, build_index, fewest_rows, fill_index, set_nprobe
 from ..arrays.mapped_keys import MappedKeys
-from ..content_hash import sha256_of_file, sha256_of_parts
+from ..content_hash import cache_folder, sha256_of_file, sha256_of_parts
 from .inside_folder import temporary_file
 
 if TYPE_CHECKING:
@@ -95,13 +94,6 @@ def _merge_tail(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, index=index, index_rows=index_rows, indexed=len(snapshot.keys))
 
 
-def index_folder() -> Path:
-    """Return the folder ``docsplit_hf/indexes`` below ``HF_HOME``."""
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HOME) / "docsplit_hf" / "indexes"
-
-
 def _cached_index(keys: np.ndarray | MappedKeys, sha256: str, factory: str) -> faiss.Index:
     """Load or build the index of keys in a file."""
     index = load_index(sha256, factory, *keys.shape)
@@ -116,7 +108,7 @@ def store_index(index: faiss.Index, keys_sha256: str, factory: str) -> None:
     import faiss
 
     name = _cache_name(keys_sha256, factory)
-    folder = index_folder()
+    folder = cache_folder("indexes")
     if any(folder.glob(f"{name}-*.faiss")):
         return
     try:
@@ -134,7 +126,7 @@ def load_index(keys_sha256: str, factory: str, rows: int, dimension: int) -> fai
     import faiss
 
     name = _cache_name(keys_sha256, factory)
-    for path in sorted(index_folder().glob(f"{name}-*.faiss")):
+    for path in sorted(cache_folder("indexes").glob(f"{name}-*.faiss")):
         if path.name == f"{name}-{sha256_of_file(path)}.faiss":
             index = faiss.read_index(str(path))
             if (index.d, index.ntotal) == (dimension, rows):

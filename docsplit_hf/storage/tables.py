@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..arrays.row_table import ORIGIN_COLUMNS, describe_invalid_ids, describe_invalid_origins
-from ..content_hash import sha256_of_parts
+from ..content_hash import cache_folder, sha256_of_parts
 from .atomic_replacement import locked
 from .inside_folder import temporary_file
 from .manifest import MANIFEST, REMEDY, DatastoreError, Manifest
@@ -96,13 +96,6 @@ def read_batches(
         raise DatastoreError(f"{path} is not a Parquet file: {error}. {remedy}") from error
 
 
-def row_folder() -> Path:
-    """Return the folder ``docsplit_hf/rows`` below ``HF_HOME``."""
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HOME) / "docsplit_hf" / "rows"
-
-
 def rows_sha256(manifest: Manifest) -> str:
     """Return the name in the cache of the rows of a datastore."""
     return sha256_of_parts(manifest["files"][role]["sha256"].encode() for role in MAPPED_ROLES)
@@ -110,7 +103,7 @@ def rows_sha256(manifest: Manifest) -> str:
 
 def cached_rows(sha256: str) -> Path:
     """Return the file in the cache of the table with a name."""
-    return row_folder() / f"{sha256}.arrow"
+    return cache_folder("rows") / f"{sha256}.arrow"
 
 
 def mapped_rows(

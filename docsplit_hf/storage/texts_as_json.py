@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays.index import EXACT, IndexOptions
-from ..arrays.row_table import TEXT_COLUMNS
+from ..arrays.row_table import TEXT_COLUMNS, TextColumn, TextTable
 from ..arrays.snapshot import Snapshot
-from ..arrays.text_table import TextColumn, TextTable
 from .classifier_folder import FOLDER
 from .datastore_files import (
     ROLE_PREFIXES,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from tqdm.auto import tqdm
 
-from docsplit_hf.encoding.backends.endpoint import split_name
+from docsplit_hf.encoding.backends.endpoint_classifier import split_name
 
 from .experiment import Evaluation, EvaluationSettings, Experiment, PlannedMeasurement, check_protocols, plan
 from .protocols import FITTED, HALF_DOCUMENTS, LARGEST_CLASS, beside_probes, probe_protocols

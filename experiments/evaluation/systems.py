@@ -13,7 +13,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from docsplit_hf.content_hash import sha256_of_parts
-from docsplit_hf.encoding.backends.endpoint import split_name
+from docsplit_hf.encoding.backends.endpoint_classifier import split_name
 from docsplit_hf.encoding.document_encoder import DocumentEncoder
 from docsplit_hf.evaluation import systems
 from docsplit_hf.evaluation.systems import EncoderWithOptions, Features, System, TextEncoder, TfidfSystem

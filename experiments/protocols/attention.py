@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
-from docsplit_hf.encoding.backends.torch_backend import inference_mode
+from docsplit_hf.encoding.backends.precision import inference_mode
 from docsplit_hf.encoding.chunking import ChunkSettings
 from docsplit_hf.encoding.document_encoder import DocumentEncoder
 from docsplit_hf.encoding.embed_chunks import inference_batches

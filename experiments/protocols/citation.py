@@ -12,7 +12,7 @@ from scipy.sparse import issparse, vstack
 from sklearn.preprocessing import normalize
 
 from docsplit_hf.evaluation.systems import Features
-from docsplit_hf.finetuning.evaluation import prediction_metrics
+from docsplit_hf.finetuning.metrics_of_parts import prediction_metrics
 
 from ..evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
 from ..evaluation.protocols import check_features

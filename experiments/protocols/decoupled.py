@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from docsplit_hf.evaluation.systems import System
-from docsplit_hf.finetuning.evaluation import prediction_metrics
+from docsplit_hf.finetuning.metrics_of_parts import prediction_metrics
 from docsplit_hf.fitting.interpolation import add_one_smoothing, interpolate, knn_probabilities
 
 from ..evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement

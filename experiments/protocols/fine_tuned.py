@@ -14,7 +14,7 @@ from transformers import AutoTokenizer, PrinterCallback, set_seed
 from docsplit_hf.classifier.calibration import Calibration
 from docsplit_hf.classifier.pipeline import KNNClassifierPipeline
 from docsplit_hf.encoding.checkpoints.checkpoint import open_checkpoint
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 from docsplit_hf.encoding.portable.modeling_knn_classifier import KNNClassifier
 from docsplit_hf.finetuning.arguments import KNNClassifierTrainingArguments
 from docsplit_hf.finetuning.knn_classifier_trainer import KNNClassifierTrainer

@@ -17,7 +17,7 @@ from docsplit_hf.evaluation.probes import (
     sample_per_class,
 )
 from docsplit_hf.evaluation.systems import System
-from docsplit_hf.finetuning.evaluation import prediction_metrics
+from docsplit_hf.finetuning.metrics_of_parts import prediction_metrics
 
 from ..evaluation.experiment import Evaluation, Experiment, Plan, PlannedMeasurement
 from ..evaluation.protocols import held_out_settings, labeled_features

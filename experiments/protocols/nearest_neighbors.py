@@ -17,6 +17,7 @@ from docsplit_hf.classifier.calibration import calibrate
 from docsplit_hf.evaluation.probes import LabeledFeatures
 from docsplit_hf.evaluation.systems import Features
 from docsplit_hf.fitting.interpolation import knn_probabilities
+from docsplit_hf.reading.holding_out import hold_out_of_each_class
 
 from ..evaluation.experiment import Evaluation, Experiment, Plan, once_per_seed
 from ..evaluation.protocols import held_out_settings, labeled_features
@@ -50,7 +51,7 @@ def knn_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
         train = normalize(train)
         test = normalize(test)
     num_labels = int(max(labels.max(), features.test_labels.max())) + 1
-    kept, held_out = features.held_out(HELD_OUT_SHARE, seed)
+    kept, held_out = hold_out_of_each_class(features.train_inputs, features.train_labels, HELD_OUT_SHARE, seed)
     if len(held_out):
         distances, rows = _search(train[held_out], train[kept], min(MOST_NEIGHBORS, len(kept)))
         calibration = calibrate(distances, labels[kept][rows], labels[held_out], num_labels=num_labels)

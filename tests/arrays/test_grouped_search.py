@@ -58,6 +58,14 @@ def test_grouped_search_equals_its_definition(data):
     np.testing.assert_allclose(named, nearest, rtol=1e-5, atol=1e-6)
     assert (found.query_passages < query_counts[:, None]).all()
     assert np.array_equal(np.repeat(np.arange(documents), counts)[found.passages], found.rows)
+    asked = np.split(queries.astype(np.float64), np.cumsum(query_counts)[:-1])
+    # The passage that is nearer to this document than to the mean of all by the largest margin, within rounding.
+    largest = np.square(queries.astype(np.float64)).sum(1).max() + np.square(keys.astype(np.float64)).sum(1).max()
+    for query, rows, named in zip(asked, found.rows, found.query_passages, strict=True):
+        to_all = np.stack([((query[:, None] - one[None]) ** 2).sum(-1).min(1) for one in stored], axis=1)
+        margins = to_all.mean(1, keepdims=True) - to_all[:, rows]
+        rounding = 2e-4 * to_all.mean(1).max() + 2.0**-22 * (dimension + 3) * largest
+        assert (margins[named, np.arange(k)] >= margins.max(0) - rounding).all()
 
 
 def documents(rng, count=30, dimension=6):

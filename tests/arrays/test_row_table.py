@@ -5,6 +5,8 @@ import pytest
 from docsplit_hf.arrays.row_table import (
     MAX_SMALL_CHUNKS,
     SMALL_CHUNK,
+    TextColumn,
+    TextTable,
     append_rows,
     counted_ids,
     encode_labels,
@@ -122,3 +124,9 @@ def test_the_first_label_determines_whether_rows_have_several():
 def test_wrong_labels_are_refused(labels, multi_label, message):
     with pytest.raises(ValueError, match=message):
         encode_labels(labels, NAMES, multi_label)
+
+
+def test_a_table_of_lists_gives_the_values_of_rows():
+    table = TextTable({"id": TextColumn("abc"), "text": TextColumn(["One", None, "Drei"])})
+    assert values_of(table["text"], np.array([2, 1, 2])) == ["Drei", None, "Drei"] and len(table) == 3
+    assert table["text"].to_pylist() == ["One", None, "Drei"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.snapshot import FittedState
+from docsplit_hf.arrays.fitted_state import FittedState
 
 from ..classifier.datastore.datastores import NAMES, contents_of, make_datastore, make_fitted, make_queries, same
 
@@ -81,7 +81,7 @@ def test_any_sequence_of_changes_equals_a_datastore_made_from_scratch(multi_labe
             ids = datastore.add(keys, labels, texts=texts, ids=ids)
             rows.update(zip(ids, zip(keys, labels, texts, strict=True), strict=True))
         assert datastore.ids == list(rows)
-    assert (datastore._state.index is None) == (index == "Flat")
+    assert (datastore.snapshot.index is None) == (index == "Flat")
     keys, labels, texts = (list(column) for column in zip(*rows.values(), strict=True))
     scratch = KNNDatastore(keys, labels, datastore.label_names, texts, ids=list(rows), multi_label=multi_label)
     assert same(datastore, scratch)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from transformers import BertModel, pipeline
 
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier, KNNClassifierConfig, KNNDatastore
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 
 from .conftest import labels_of
@@ -65,7 +65,7 @@ def test_a_copied_datastore_has_the_same_results_and_grows_independently(index, 
     assert len(other) == 1201 and len(datastore) == 1200
     assert datastore.search(QUERIES[2:3], 1).distances[0, 0] > 0 == other.search(QUERIES[2:3], 1).distances[0, 0]
     other.add(np.random.default_rng(2).standard_normal((1200, 8)), ["c"] * 1200)
-    assert (other._state.index is None) == (index == "Flat") and other.dtype == "float32"
+    assert (other.snapshot.index is None) == (index == "Flat") and other.snapshot.keys.dtype == "float32"
 
 
 @pytest.mark.parametrize("way", ["pickle", "deepcopy", "clone"])

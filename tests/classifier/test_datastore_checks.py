@@ -7,7 +7,7 @@ from datasets import Dataset
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline, KNNDatastore
 from docsplit_hf.classifier import datastore_checks
 from docsplit_hf.encoding.checkpoints.fingerprint import encoder_fingerprint
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 
 pytestmark = pytest.mark.slow  # an export and its quantization
 

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from docsplit_hf.encoding.embedders import ClassifierEmbedder
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 
 
 def names_of(texts):

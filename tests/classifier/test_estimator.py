@@ -22,7 +22,7 @@ from transformers import pipeline
 from docsplit_hf import AutoModelForDocSplit, DocSplitClassifier
 from docsplit_hf.classifier import estimator
 from docsplit_hf.classifier.estimator import DEFAULT_EXPERTS, embed_once, encoder_pipeline
-from docsplit_hf.encoding.embedders import ClassifierEmbedder
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 
 CLASSES = ["nature", "places", "works"]
 WORDS = ["river|garden|glacier|forest", "court|harbour|kitchen|library", "engine|orchestra|market|stadium"]

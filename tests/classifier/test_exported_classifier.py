@@ -11,14 +11,16 @@ import pytest
 
 from benchmarks.served import free_port
 from docsplit_hf import Classifier
-from docsplit_hf.arrays.text_table import TextTable
+from docsplit_hf.arrays.row_table import TextTable
 from docsplit_hf.classifier.answering import NeighborVote
 from docsplit_hf.classifier.exported_classifier import open_exported
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
+from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.encoding.exported import embedder as exported_embedder
-from docsplit_hf.encoding.exported.description import DESCRIPTION, FOLDER, GRAPH
+from docsplit_hf.encoding.exported.embedder import DESCRIPTION, GRAPH
 from docsplit_hf.encoding.exported.export import export_classifier
 from docsplit_hf.encoding.portable.configuration_knn_classifier import KNNClassifierConfig
+from docsplit_hf.storage.classifier_folder import EXPORTED
 
 from ..documents import write_pdf
 
@@ -117,7 +119,7 @@ def test_it_answers_where_nothing_large_can_be_imported(fitted, folder, texts, t
     files = tmp_path / "files"
     files.mkdir()
     write_pdf(files / "a.pdf", [text])
-    monkeypatch.setenv("HF_HOME", exported_embedder.trusted_exports().parent.parent.as_posix())
+    monkeypatch.setenv("HF_HOME", cache_folder("trusted_exports").parent.parent.as_posix())
     command = [sys.executable, LIGHT, folder, text, files, free_port()]
     finished = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
@@ -185,14 +187,14 @@ def test_graphs_of_others_and_changed_ones_are_refused(fitted, cache, tmp_path, 
     with pytest.raises(ValueError, match="exported by somebody else.*trust=True"):
         Classifier(tmp_path)
     assert Classifier(tmp_path, trust=True)("a river")
-    graph = tmp_path / FOLDER / GRAPH
+    graph = tmp_path / EXPORTED / GRAPH
     content = graph.read_bytes()
     graph.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(ValueError, match="is not the file that was exported"):
         Classifier(tmp_path, trust=True)
-    described = json.loads((tmp_path / FOLDER / DESCRIPTION).read_text())
+    described = json.loads((tmp_path / EXPORTED / DESCRIPTION).read_text())
     for change, said in (({"saved_with": {}}, "another encoder than was exported"), ({"version": 0}, "of version 0")):
-        (tmp_path / FOLDER / DESCRIPTION).write_text(json.dumps(described | change))
+        (tmp_path / EXPORTED / DESCRIPTION).write_text(json.dumps(described | change))
         with pytest.raises(ValueError, match=said):
             Classifier(tmp_path, trust=True)
 

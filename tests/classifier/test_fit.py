@@ -6,7 +6,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.fit import fit
-from docsplit_hf.encoding.embedders import ClassifierEmbedder
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.fitting.ensemble.fit_experts import weigh_experts
 from docsplit_hf.fitting.ensemble.report import FitReport
 from docsplit_hf.fitting.experts.registry import EXPERTS

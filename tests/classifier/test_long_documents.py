@@ -9,7 +9,8 @@ from transformers import BertModel, pipeline
 
 import docsplit_hf  # noqa: F401 - registers the pipeline
 from docsplit_hf import KNNClassifier, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.arrays.passages import take_passages
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 
 FILLER = (
     "The town has a station, a library and two bridges. Its streets were paved a hundred years ago. Trains stop there "
@@ -64,6 +65,20 @@ def hidden(sentence, place):
     return FILLER[:start] + sentence + " " + FILLER[start:], start, start + len(sentence)
 
 
+def test_passages_are_those_of_their_text_in_whatever_order_texts_are_added(pipe):
+    texts = [f"C. {FILLER}", "A. The striker scored.", f"B. {FILLER[:700]}"]  # they are embedded in sorted order
+    changed = copy.copy(pipe)
+    changed.datastore = None
+    ids = changed.add_examples(texts, ["football", "cooking", "football"])
+    store = changed.datastore
+    assert store.ids == ids
+    for text, (embeddings, spans) in zip(texts, store.passages_of(np.arange(3)).by_text(), strict=True):
+        alone = pipe.embedder.embed([text])
+        expected = alone.retrieval_embeddings if alone.passages is None else alone.passages.embeddings
+        np.testing.assert_allclose(embeddings, expected, atol=1e-5)
+        assert spans[-1, 1] == len(text.rstrip())
+
+
 def test_a_call_reads_a_limited_number_of_passages_and_logs_the_rest(pipe, fitted, caplog):
     text, start, end = hidden(next(iter(TELLING.values())), 0.85)
     (whole,) = fitted(text, return_read=True, explain=True)
@@ -97,12 +112,12 @@ def test_a_labeled_document_keeps_its_passages():
     pipe = pipeline("docsplit-knn", **READ)
     long, _, _ = hidden(TELLING["football"], 0.4)
     pipe.add_documents([long, "A short text."])
-    before = pipe.datastore.documents.passages_of([0])
+    before = take_passages(pipe.datastore.documents.snapshot.passages, [0])
     pipe.add_examples([TELLING["cooking"], long, FILLER], ["cooking", "football", "football"])
-    after = pipe.datastore.passages_of([1])
+    after = take_passages(pipe.datastore.snapshot.passages, [1])
     assert before.counts[0] > 4
     assert all(np.array_equal(old, new) for old, new in zip(before, after, strict=True))
-    assert pipe.datastore.passages_of([0]).counts.tolist() == [1]
+    assert take_passages(pipe.datastore.snapshot.passages, [0]).counts.tolist() == [1]
     assert pipe.datastore.documents.texts == ["A short text."]
     assert pipe(long, return_neighbors=1, k=1)[0]["neighbors"][0]["distance"] == pytest.approx(0, abs=1e-9)
 
@@ -179,11 +194,15 @@ def test_methods_on_documents_use_their_passages(fitted, tmp_path):
     pipe.remove_examples(["wrong"])
     pipe.datastore.remove_documents(pipe.datastore.documents.ids[:1])
     counts = [
-        len(store.passages_of(np.arange(len(store))).embeddings) for store in (pipe.datastore, pipe.datastore.documents)
+        len(take_passages(store.snapshot.passages, np.arange(len(store))).embeddings)
+        for store in (pipe.datastore, pipe.datastore.documents)
     ]
     pipe.save_pretrained(tmp_path)
     loaded = KNNDatastore.from_pretrained(tmp_path)
-    assert counts == [len(store.passages_of(np.arange(len(store))).embeddings) for store in (loaded, loaded.documents)]
+    assert counts == [
+        len(take_passages(store.snapshot.passages, np.arange(len(store))).embeddings)
+        for store in (loaded, loaded.documents)
+    ]
     assert len(loaded.documents) == 1 and len(loaded) == 10
 
 

@@ -10,7 +10,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 
 import docsplit_hf
 from docsplit_hf import KNNClassifierConfig, KNNClassifierPipeline, KNNDatastore
-from docsplit_hf.classifier.call_options import INSTEAD_OF_MILVUS, REMOVED
+from docsplit_hf.classifier.answering import INSTEAD_OF_MILVUS, REMOVED
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 
 NAMES = ["river", "engine"]
@@ -206,7 +206,7 @@ def test_an_encoder_with_a_datastore_logs_its_reading_strategy(caplog):
     for datastore, long_documents, is_logged in (
         (pipe.datastore, None, True),
         (pipe.datastore, "whole", False),
-        (docsplit_hf.KNNDatastore.empty(384, probe=pipe.datastore.probe), None, False),
+        (docsplit_hf.KNNDatastore.empty(384, probe=pipe.datastore.snapshot.probe), None, False),
     ):
         caplog.clear()
         other = pipeline("docsplit-knn", device="cpu", datastore=datastore, long_documents=long_documents)

@@ -8,6 +8,7 @@ from itertools import islice
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 from transformers import AutoTokenizer
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, default_checkpoint
@@ -16,7 +17,7 @@ datatrove = pytest.importorskip("datatrove", reason="The extra datatrove is not 
 from datatrove.data import Document  # noqa: E402
 
 from docsplit_hf.connectors.datatrove import EmbedDocuments, JsonlRangeReader  # noqa: E402
-from docsplit_hf.encoding.embedders import make_embedder  # noqa: E402
+from docsplit_hf.encoding.classifier_embedder import make_embedder  # noqa: E402
 from docsplit_hf.storage.shards import SETTINGS  # noqa: E402
 
 IDS = [*"01234567", "8\ud800"]
@@ -64,6 +65,19 @@ def test_each_task_writes_the_embeddings_of_its_documents(tmp_path, documents):
 def test_a_pipeline_may_begin_with_a_list(tmp_path, documents):
     embed = EmbedDocuments(tmp_path, max_length=64)
     assert list(islice(embed.run(documents), 20)) == documents  # not again and again
+    counts = {name: embed.stats[name].total for name in ("embedded", "left out, white space only")}
+    assert counts == {"embedded": 8, "left out, white space only": 1}
+
+
+def test_a_task_computes_in_one_thread_and_leaves_their_number(tmp_path, documents):
+    """Another number of threads may change the last bits of an embedding, and so the bytes of a shard."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        found = [torch.get_num_threads() for _ in EmbedDocuments(tmp_path, max_length=64).run(documents)]
+        assert {*found} == {1} and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_tasks_read_each_line_of_a_file_once(tmp_path):

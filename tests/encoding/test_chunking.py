@@ -124,13 +124,13 @@ def test_max_passages_gives_the_first_passages(chunk_settings, long_text, caplog
 
 def test_a_capped_text_is_not_tokenized_to_its_end(chunk_settings, long_text, monkeypatch):
     tokenized = []
-    original = long_documents._tokens_and_spans
+    original = long_documents.token_ids_and_spans
 
     def counted(tokenizer, contents):
         tokenized.extend(map(len, contents))
         return original(tokenizer, contents)
 
-    monkeypatch.setattr(long_documents, "_tokens_and_spans", counted)
+    monkeypatch.setattr(long_documents, "token_ids_and_spans", counted)
     text = long_text * 40  # 4 MB
     assert len(list(read_chunks([text], chunk_settings, "passages", None, 5))) == 5
     assert sum(tokenized) < 1_200_000 < len(text)

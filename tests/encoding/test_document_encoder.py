@@ -11,8 +11,8 @@ from transformers import AutoTokenizer, BertConfig, BertModel, T5Config, T5Encod
 from docsplit_hf import AutoModelForDocSplit, DocumentEncoder, KNNClassifier
 from docsplit_hf.encoding import chunking as long_documents
 from docsplit_hf.encoding.checkpoints.sentence_transformers_files import save_sentence_transformers_files
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 from docsplit_hf.encoding.compiled_layers import compile_layers
-from docsplit_hf.encoding.embedders import make_embedder
 from docsplit_hf.encoding.portable.run_encoder import is_packed
 from docsplit_hf.reading.tokenization import token_arrays
 

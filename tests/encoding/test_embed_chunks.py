@@ -12,7 +12,6 @@ from transformers import BertModel
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding import embed_chunks
-from docsplit_hf.encoding.chunk_outputs import ChunkAverages
 from docsplit_hf.encoding.chunking import Chunk
 from docsplit_hf.encoding.embed_chunks import (
     inference_batches,
@@ -21,7 +20,7 @@ from docsplit_hf.encoding.embed_chunks import (
     token_budget_batches,
     tokens_per_batch,
 )
-from docsplit_hf.encoding.text_embedder import EmbeddingOptions
+from docsplit_hf.encoding.text_embedder import ChunkAverages, EmbeddingOptions
 from docsplit_hf.reading.text_warnings import sum_up_warnings, unlogged
 
 WAIT = 60  # seconds until a test fails that would otherwise wait forever

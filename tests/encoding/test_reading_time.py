@@ -5,7 +5,7 @@ import torch
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
 from docsplit_hf.encoding.chunking import token_counts
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 from docsplit_hf.encoding.reading_time import LONGEST_WAIT, ReadingTime
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 PRELOADED = [
     "docsplit_hf.pretraining.collator",
-    "docsplit_hf.training.command_line",
+    "docsplit_hf.apps.cli.run_command",
     "docsplit_hf.pretraining.contrastive_trainer",
     "docsplit_hf.training.distributed",
     "docsplit_hf.fitting.ensemble.fit_experts",

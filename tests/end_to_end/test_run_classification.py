@@ -8,8 +8,9 @@ import torch
 from transformers import AutoTokenizer, pipeline
 
 from docsplit_hf import KNNClassifier, KNNDatastore, load_documents
+from docsplit_hf.arrays.passages import take_passages
 from docsplit_hf.classifier.row_files import read_rows
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 
 from ..conftest import make_text
 from .conftest import ROOT
@@ -87,7 +88,7 @@ def test_two_processes_equal_one_with_the_whole_batch(classified, train, tmp_pat
     for store, long_documents in zip(stores, ("first", "passages"), strict=True):
         expected = make_embedder(model, tokenizer, long_documents=long_documents).embed(store.texts)
         np.testing.assert_allclose(store.keys, expected.retrieval_embeddings, atol=1e-3)
-    found = stores[1].passages_of(np.arange(len(stores[1])))
+    found = take_passages(stores[1].snapshot.passages, np.arange(len(stores[1])))
     np.testing.assert_allclose(found.embeddings, expected.passages.embeddings, atol=1e-3)
     np.testing.assert_array_equal(found.counts, expected.passages.counts)
     np.testing.assert_array_equal(found.spans, expected.passages.spans)
@@ -311,7 +312,7 @@ def test_answers_to_long_documents_name_a_passage(few_labels, workshop, tmp_path
     assert printed.count("This is two commands, which this line runs:\n  docsplit fit --") == 1
     pipe = pipeline("docsplit-knn", model=str(folder), device="cpu")
     assert (pipe.model.config.long_documents, pipe.model.config.passage_length) == ("passages", 24)
-    assert pipe.datastore.passages_of([0]).counts[0] > 1
+    assert take_passages(pipe.datastore.snapshot.passages, [0]).counts[0] > 1
     for answer in map(json.loads, answers.open()):
         passage = answer["explanation"]["passage"]
         assert passage["text"] == answer["body"][passage["start"] : passage["end"]] != answer["body"]

@@ -19,8 +19,8 @@ from docsplit_hf import (
     KNNDatastore,
 )
 from docsplit_hf.encoding.portable.run_encoder import is_packed
-from docsplit_hf.finetuning.evaluation import evaluate_parts
 from docsplit_hf.finetuning.knn_classifier_trainer import lora_around
+from docsplit_hf.finetuning.metrics_of_parts import evaluate_parts
 from docsplit_hf.finetuning.triplets import choose_triplets, same_labels
 from docsplit_hf.reading.labels import labels_by_name
 
@@ -314,6 +314,10 @@ def test_build_keeps_ids_pairs_and_texts(make_trainer, tokenizer, texts):
     ).cast_column("label", ClassLabel(names=NAMES))
     model = make_trainer().classifier
     datastore = KNNDatastore.build(model, tokenizer, data, show_progress=False)
-    assert datastore.ids == list("abcdef") and datastore.text_pairs == texts[6:12] and datastore.texts == texts[:6]
+    assert (
+        datastore.ids == list("abcdef")
+        and datastore.snapshot.rows["text_pair"].to_pylist() == texts[6:12]
+        and datastore.texts == texts[:6]
+    )
     bare = KNNDatastore.build(model, tokenizer, data, store_texts=False, dtype="float16", show_progress=False)
-    assert set(bare.texts) == {None} and bare.dtype == "float16"
+    assert set(bare.texts) == {None} and bare.snapshot.keys.dtype == "float16"

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docsplit_hf.finetuning import triplets
 from docsplit_hf.finetuning.triplets import choose_triplets, same_labels, triplet_loss
 
 
@@ -64,6 +65,18 @@ def test_anchors_of_one_process_choose_as_in_the_whole_batch():
         of_half = choose_triplets(same[half], places[half], generator(3))
         half_positives, half_negatives = of_half
         assert half_positives.equal(positives[half]) and half_negatives.equal(negatives[half])
+
+
+def test_losses_of_the_processes_are_those_of_the_whole_batch(monkeypatch):
+    embeddings = torch.randn(12, 4, generator=generator())
+    labels = torch.randint(0, 3, (12,), generator=generator())
+    whole = triplets.triplet_losses_of_batch(embeddings, labels, 1.0, generator(3))
+    monkeypatch.setattr(triplets, "gather", lambda own: labels)
+    monkeypatch.setattr(triplets, "gather_with_gradient", lambda own: embeddings)
+    for process, half in enumerate((slice(0, 6), slice(6, 12))):
+        monkeypatch.setattr(triplets, "process_index", lambda process=process: process)
+        losses = triplets.triplet_losses_of_batch(embeddings[half], labels[half], 1.0, generator(3))
+        assert losses.equal(whole[half])
 
 
 def test_texts_that_share_one_of_several_labels_have_the_same_label():

@@ -68,6 +68,14 @@ def test_the_calibration_error_is_the_mean_over_bins(probabilities, labels):
     assert compute(sure, sure.astype(int))["expected_calibration_error"] == 0
 
 
+@pytest.mark.parametrize(("highest", "lower"), [(1.0, 0.95), (0.6, 0.55)])
+def test_a_bin_of_the_calibration_error_ends_with_its_highest_confidence(highest, lower):
+    """The first text is wrong and the second right, so that their gaps cancel in part if both are in one bin."""
+    confidences = np.array([[highest, 1 - highest], [lower, 1 - lower]])
+    error = compute(confidences, np.array([1, 0]))["expected_calibration_error"]
+    assert error == pytest.approx(abs((1 - lower) - highest) / 2)
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_batches_give_the_same_as_all_examples_at_once(probabilities, labels, several):
     labels = np.eye(5, dtype=int)[labels] if several else labels

@@ -2,6 +2,7 @@
 
 import contextlib
 
+import pytest
 import torch
 
 from docsplit_hf import AutoModelForDocSplit, DataCollatorForDocSplit
@@ -35,6 +36,29 @@ def test_a_step_in_chunks_has_the_gradients_of_one_graph_with_the_same_dropout(m
     assert max(gradient.abs().max() for gradient in expected.values()) > 0.01
     for name, gradient in expected.items():
         torch.testing.assert_close(model.get_parameter(name).grad, gradient, atol=1e-5, rtol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("mlm_probability", [0, 0.15])
+def test_processes_average_their_gradients_after_the_last_backward_pass_alone(
+    tiny_model, tokenizer, documents, mlm_probability
+):
+    batch = DataCollatorForDocSplit(tokenizer, 16, mlm_probability)(list(documents.select(range(7))))
+    is_kept_apart = False
+    passes = []
+
+    @contextlib.contextmanager
+    def no_sync():
+        nonlocal is_kept_apart
+        is_kept_apart = True
+        yield
+        is_kept_apart = False
+
+    def backward(loss):
+        loss.backward()
+        passes.append(is_kept_apart)
+
+    step_in_chunks(tiny_model, batch, 3, _loss, lambda loss, chunk: loss, backward, no_sync)
+    assert passes == [True] * (5 if mlm_probability else 2) + [False]
 
 
 def test_a_replay_does_not_change_later_random_numbers():

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from docsplit_hf import AutoModelForDocSplit, ContrastiveTrainer, ContrastiveTrainingArguments, DataCollatorForDocSplit
-from docsplit_hf.pretraining.memory import TOKENS_THAT_FILL_A_GPU, smaller_chunk, ways_to_need_less
+from docsplit_hf.pretraining.gradient_caching import TOKENS_THAT_FILL_A_GPU, smaller_chunk, ways_to_need_less
 from docsplit_hf.pretraining.objectives import get_arguments_class
 
 

@@ -164,39 +164,42 @@ def test_little_of_a_long_text_is_read(trained, cuts):
     assert beginning(blank, 100, tokenizer, cuts) == blank
 
 
-STATES = ["as loaded", "truncating", "padding", "splitting special tokens"]
+@pytest.fixture(scope="module")
+def with_added_tokens(trained):
+    tokenizer = copy.deepcopy(trained["byte-level"])
+    tokenizer.add_tokens([AddedToken("ri", lstrip=True), AddedToken("字", single_word=True)])
+    tokenizer.add_tokens([AddedToken("[MASK]", rstrip=True)], special_tokens=True)
+    return tokenizer
+
+
+STATES = {
+    "as loaded": lambda backend: None,
+    "truncating": lambda backend: backend.enable_truncation(2),
+    "padding": lambda backend: backend.enable_padding(length=50),
+}
 
 
 @given(texts=st.lists(NASTY | st.text(st.characters(exclude_categories=[]), max_size=9), min_size=1, max_size=4))
-@pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("name", [*TOKENIZERS, "with added tokens"])
-def test_tokens_and_spans_are_those_of_the_tokenizer(trained, name, state, texts):
-    tokenizer = trained["byte-level" if name == "with added tokens" else name]
-    if name == "with added tokens":
-        tokenizer = copy.deepcopy(tokenizer)
-        tokenizer.add_tokens([AddedToken("ri", lstrip=True), AddedToken("字", single_word=True)])
-        tokenizer.add_tokens([AddedToken("[MASK]", rstrip=True)], special_tokens=True)
+def test_tokens_and_spans_are_those_of_the_tokenizer_in_each_state(trained, with_added_tokens, name, texts):
+    tokenizer = with_added_tokens if name == "with added tokens" else trained[name]
+    valid = [replace_lone_surrogates(text) for text in texts]
     is_split = tokenizer.split_special_tokens
-    tokenizer.split_special_tokens = state == "splitting special tokens"
-    expected = tokenizer(
-        [replace_lone_surrogates(text) for text in texts], add_special_tokens=False, return_offsets_mapping=True
-    )
     try:
-        for read in (token_arrays, token_ids_and_spans):
-            if state == "truncating":
-                tokenizer.backend_tokenizer.enable_truncation(2)
-            elif state == "padding":
-                tokenizer.backend_tokenizer.enable_padding(length=50)
-            found = list(read(tokenizer, texts))
-            if read is token_arrays:
+        for splits in (False, True):
+            tokenizer.split_special_tokens = splits
+            expected = tokenizer(valid, add_special_tokens=False, return_offsets_mapping=True)
+            spans_of = [[list(offset) for offset in offsets] for offsets in expected["offset_mapping"]]
+            for set_state in [STATES["as loaded"]] if splits else STATES.values():
+                set_state(tokenizer.backend_tokenizer)
+                found = list(token_arrays(tokenizer, texts))
                 assert [ids.tolist() for ids in found] == expected["input_ids"]
                 assert all(ids.dtype == np.int32 for ids in found)
-                continue
-            for (ids, spans), expected_ids, offsets in zip(
-                found, expected["input_ids"], expected["offset_mapping"], strict=True
-            ):
-                assert ids.tolist() == expected_ids and ids.dtype == np.int32
-                assert spans.tolist() == [list(offset) for offset in offsets] and spans.shape[1:] == (2,)
+                set_state(tokenizer.backend_tokenizer)
+                found = list(token_ids_and_spans(tokenizer, texts))
+                assert [ids.tolist() for ids, _ in found] == expected["input_ids"]
+                assert [spans.tolist() for _, spans in found] == spans_of
+                assert all(ids.dtype == np.int32 and spans.shape[1:] == (2,) for ids, spans in found)
     finally:
         tokenizer.split_special_tokens = is_split
 

@@ -111,6 +111,32 @@ def test_an_error_leaves_the_old_files(tmp_path):
     assert content(tmp_path) == OLD and not (tmp_path / STAGING).exists()
 
 
+def test_all_is_on_the_disk_before_the_step_that_needs_it(tmp_path, monkeypatch):
+    """A power cut may keep a renaming and lose what was not forced onto the disk before it."""
+    write(tmp_path, OLD)
+    rename = os.rename
+    flushed = []
+    moments = []
+
+    def inode(path):
+        return path.stat().st_ino
+
+    def note_rename(source, target, **folders):
+        moments.append((source, target))
+        if (source, target) == (STAGING, SAVED):  # from here on, the new files are the valid ones
+            assert {inode(path) for path in [tmp_path / STAGING, *(tmp_path / STAGING).rglob("*")]} <= {*flushed}
+        elif (source, target) == (SAVED, STAGING):  # from here on, those in their places
+            assert flushed[0] == inode(tmp_path)  # the first renaming, before any of them was moved
+            assert {inode((tmp_path / name).parent) for name in FIRST} <= {*flushed[1:]}
+        flushed.clear()
+        rename(source, target, **folders)
+
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    monkeypatch.setattr(os, "rename", note_rename)
+    replace(tmp_path, NEW)
+    assert moments[0] == (STAGING, SAVED) and moments[-1] == (SAVED, STAGING)
+
+
 def killed(folder, new=NEW):
     """Leave a folder as a process does that dies when its files are complete, and before they are put in place."""
 

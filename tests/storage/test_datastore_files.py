@@ -15,9 +15,11 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from docsplit_hf.arrays.changes import add_document_rows, no_documents
+from docsplit_hf.arrays.fitted_state import FittedState
 from docsplit_hf.arrays.index import IndexOptions
-from docsplit_hf.arrays.row_table import check_passages, make_rows
-from docsplit_hf.arrays.snapshot import FittedState, Snapshot
+from docsplit_hf.arrays.passages import check_passages
+from docsplit_hf.arrays.row_table import make_rows
+from docsplit_hf.arrays.snapshot import Snapshot
 from docsplit_hf.storage.datastore_files import read_datastore, write_datastore
 from docsplit_hf.storage.manifest import FILE_NAMES, DatastoreError, file_name, read_manifest, render_manifest
 

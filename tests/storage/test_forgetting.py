@@ -3,7 +3,7 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.storage.forgetting import EXPORTED, TEXTS, UNFINISHED_EXPORT
+from docsplit_hf.storage.classifier_folder import EXPORTED, TEXTS, UNFINISHED_EXPORT
 
 
 def test_copies_of_texts_are_deleted_when_rows_change(tmp_path):

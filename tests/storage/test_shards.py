@@ -1,5 +1,7 @@
 """Shards on the disk: whole or not there, and the same bytes each time."""
 
+import os
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -35,6 +37,20 @@ def test_a_shard_is_reproducible_and_read_by_datasets(tmp_path):
     for found in (table.to_pydict(), rows.to_dict()):
         np.testing.assert_array_equal(found.pop("embedding"), KEYS)
         assert found == ROWS
+
+
+def test_a_shard_is_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
+    replace = os.replace
+    flushed = []
+
+    def note_replace(source, target):
+        assert source.stat().st_ino in flushed, "after a power cut, its name may be that of an incomplete file"
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    monkeypatch.setattr(os, "replace", note_replace)
+    write(tmp_path)
+    assert shard_file(tmp_path, 1).is_file() and len(flushed) == 1
 
 
 def test_an_error_leaves_no_shard_and_an_empty_task_an_empty_one(tmp_path):

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf.arrays.index import build_index
-from docsplit_hf.storage.snapshot_index import index_folder, load_index, store_index
+from docsplit_hf.content_hash import cache_folder
+from docsplit_hf.storage.snapshot_index import load_index, store_index
 
 KEYS_SHA256 = "0" * 64
 FACTORY = "IVF16,Flat"
@@ -26,7 +27,7 @@ def index():
 def test_a_cached_index_belongs_to_keys_factory_and_version_of_faiss(index, monkeypatch):
     for _ in range(2):
         store_index(index, KEYS_SHA256, FACTORY)
-    assert len(list(index_folder().iterdir())) == 1
+    assert len(list(cache_folder("indexes").iterdir())) == 1
     found = load_index(KEYS_SHA256, FACTORY, *SHAPE)
     assert np.array_equal(faiss.serialize_index(found), faiss.serialize_index(index))
     assert load_index("1" * 64, FACTORY, *SHAPE) is load_index(KEYS_SHA256, "IVF17,Flat", *SHAPE) is None
@@ -37,7 +38,7 @@ def test_a_cached_index_belongs_to_keys_factory_and_version_of_faiss(index, monk
 @pytest.mark.parametrize("damage", ["bit", "shorter", "empty", "other rows"])
 def test_a_damaged_index_is_deleted(index, damage, caplog, monkeypatch):
     store_index(index, KEYS_SHA256, FACTORY)
-    (path,) = index_folder().iterdir()
+    (path,) = cache_folder("indexes").iterdir()
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes({"bit": bytes(content), "shorter": content[:-1], "empty": b""}.get(damage, path.read_bytes()))

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from docsplit_hf.arrays.index import IndexOptions
-from docsplit_hf.arrays.row_table import TEXT_COLUMNS
-from docsplit_hf.arrays.text_table import TextTable
+from docsplit_hf.arrays.row_table import TEXT_COLUMNS, TextTable
+from docsplit_hf.storage.classifier_folder import TEXTS
 from docsplit_hf.storage.datastore_files import load_snapshot, save_snapshot
-from docsplit_hf.storage.forgetting import TEXTS
 from docsplit_hf.storage.manifest import DatastoreError
 from docsplit_hf.storage.texts_as_json import load_with_texts, source_of_texts, write_texts
 

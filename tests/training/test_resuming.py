@@ -61,6 +61,13 @@ def test_a_folder_with_another_name_is_not_a_checkpoint(run):
     assert (run / "checkpoint-best").is_dir() and (run / "checkpoint-20-copy").is_dir()
 
 
+def test_only_checkpoints_of_later_steps_are_set_aside(run):
+    assert set_checkpoints_aside(run, after=100) is None
+    aside = set_checkpoints_aside(run, after=5)
+    assert {folder.name for folder in aside.iterdir()} == {"checkpoint-10", "checkpoint-100"}
+    assert [folder.name for folder in complete_checkpoints(run)] == ["checkpoint-5"]
+
+
 def test_the_checkpoint_that_a_run_starts_from_is_not_overwritten(run):
     with pytest.raises(ValueError, match="would start from .*checkpoint-10 and write over"):
         check_output_dir(run, resume=False, overwrite=True, model=str(run / "checkpoint-10"))

@@ -16,7 +16,7 @@ from transformers import Pipeline, pipeline
 import docsplit_hf  # noqa: F401  registers "docsplit-knn"
 from benchmarks.quality.few_labels.protocol import FewLabels, Text
 from docsplit_hf.arrays.passages import Predictions
-from docsplit_hf.encoding.embedders import ClassifierEmbedder
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.encoding.text_embedder import TextEmbedder
 from docsplit_hf.reading.inputs import texts_and_pairs
 from experiments.evaluation.systems import cached_embeddings

@@ -28,7 +28,7 @@ from benchmarks.quality.few_labels.protocol import FEWEST_DOCUMENTS, FewLabels, 
 from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.rivals import RIVALS, run_rival
 from benchmarks.quality.few_labels.systems import SYSTEMS, WITHOUT_LABELS
-from docsplit_hf.encoding.backends.endpoint import split_name
+from docsplit_hf.encoding.backends.endpoint_classifier import split_name
 
 
 def main() -> None:

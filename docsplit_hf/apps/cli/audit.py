@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...fitting.audit.report import Audit
-from ...training.command_line import script, show_log
 from .classify import open_classifier
 from .options import option, read_options, refuse_processes
+from .run_command import script, show_log
 
 if TYPE_CHECKING:
     from ...classifier.pipeline import KNNClassifierPipeline

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
 from ...classifier.row_files import write_rows
-from ...classifier.sorting.sorted_files import ANSWERS, SortedFile, count_by_folder
+from ...classifier.sorting.manifest import ANSWERS, SortedFile, count_by_folder
 from ...classifier.sorting.sorted_folder import Sorted
 from ...extras import check_full_installation
 from ...fitting.rejection import RejectionLimits
 from ...reading.characters import replace_lone_surrogates
 from ...reading.files.failure_lists import FAILED
 from ...reading.files.finding import refuse_mistyped_path
-from ...training.command_line import show_log
 from ..pipelines import open_pipeline
 from .options import OUTPUT_DIR, READING_OPTIONS, option, read_options, refuse_processes
+from .run_command import show_log
 
 if TYPE_CHECKING:
     from ...classifier.exported_classifier import Classifier

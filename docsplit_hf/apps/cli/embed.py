@@ -23,8 +23,8 @@ from ...reading.load_documents import load_documents
 from ...reading.segmentation.segment_documents import check_text_column
 from ...reading.text_warnings import sum_up_warnings
 from ...storage.inside_folder import refuse_links
-from ...training.command_line import script
 from .options import ALL_PRECISIONS, ENCODER_HELP, option, read_options
+from .run_command import script
 
 if TYPE_CHECKING:
     import datasets
@@ -106,7 +106,7 @@ def load_encoder(arguments: EmbeddingArguments, rows: datasets.Dataset) -> Docum
     register()
     sampled: list[str] | None = None
     if arguments.precision == "int8":
-        from ...encoding.backends.openvino.export import CALIBRATION_TEXTS, MEASUREMENT_TEXTS
+        from ...encoding.backends.openvino.engine import CALIBRATION_TEXTS, MEASUREMENT_TEXTS
 
         sample = rows.shuffle(seed=0).select(range(min(CALIBRATION_TEXTS + MEASUREMENT_TEXTS, len(rows))))
         sampled = list(sample[arguments.text_column])

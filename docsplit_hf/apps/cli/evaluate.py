@@ -25,8 +25,8 @@ from ...encoding.chunking import SINGLE_VECTOR
 from ...evaluation.settings import ComparisonSettings
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
-from ...training.command_line import script
 from .options import SHIPPED, option, read_options
+from .run_command import script
 
 
 @dataclass

@@ -6,10 +6,10 @@ docsplit export output/classification
 from dataclasses import dataclass
 from typing import Any
 
-from ...encoding.exported.description import GRAPH, PRECISIONS
-from ...training.command_line import script
+from ...encoding.exported.embedder import GRAPH, PRECISIONS
 from .classify import open_classifier
 from .options import option, read_options
+from .run_command import script
 
 
 @dataclass

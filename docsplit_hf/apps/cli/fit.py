@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.load_documents import load_unlabeled_texts
 from ...training.checkpoint_folders import check_output_dir
-from ...training.command_line import script, show_log
 from .fit_arguments import MAIN_OPTIONS, FitArguments
 from .labeled_arguments import LabeledArguments, load_splits, report_classifier
 from .options import read_options, refuse_processes
+from .run_command import script, show_log
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict

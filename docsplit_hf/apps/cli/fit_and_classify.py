@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ...extras import check_full_installation, options_of
-from ...training.command_line import NEAR, script
 from . import classify, fit
 from .fit_arguments import FitArguments
 from .labeled_arguments import LabeledArguments
 from .options import OUTPUT_DIR
+from .run_command import NEAR, script
 
 
 def two_commands(words: Sequence[str]) -> list[list[str]]:

@@ -72,7 +72,7 @@ def load_splits(data: LabeledArguments, seed: int) -> DatasetDict:
 
 def report_classifier(folder: str, data: LabeledArguments, splits: DatasetDict, metrics: dict[str, dict]) -> None:
     """Write ``metrics.json``; print the metrics by split, and the next commands."""
-    from ...finetuning.evaluation import describe_parts  # here, as it imports torch
+    from ...finetuning.metrics_of_parts import describe_parts  # here, as it imports torch
 
     write_file(Path(folder, "metrics.json"), json.dumps(metrics, indent=2) + "\n")
     for name, values in metrics.items():

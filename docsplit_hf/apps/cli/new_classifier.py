@@ -13,10 +13,10 @@ from ...classifier.knn_datastore import KNNDatastore
 from ...classifier.model_card import save_classifier_card
 from ...classifier.pipeline import KNNClassifierPipeline
 from ...encoding.checkpoints.checkpoint import load_tokenizer, open_checkpoint
-from ...encoding.embedders import ClassifierEmbedder, make_embedder
+from ...encoding.classifier_embedder import ClassifierEmbedder, make_embedder
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...encoding.reading_time import ReadingTime
-from ...finetuning.evaluation import evaluate_parts
+from ...finetuning.metrics_of_parts import evaluate_parts
 from ...reading.labels import labels_by_name
 from ...registration import register
 from .fit_arguments import FitArguments, read_hierarchy

@@ -14,8 +14,8 @@ from dataclasses import MISSING, Field, field, fields
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from ...training.command_line import parse_arguments
 from .commands import with_options
+from .run_command import parse_arguments
 
 OUTPUT_DIR = "output/classification"
 SHIPPED = "docsplit-small-en"  # DEFAULT_CHECKPOINT of encoding/checkpoints/checkpoint.py, which imports torch

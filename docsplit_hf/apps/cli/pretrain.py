@@ -48,10 +48,10 @@ from ...reading.load_documents import load_documents
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...reading.segmentation.segment_documents import check_text_column, default_processes, segment_documents
 from ...registration import register
-from ...training.command_line import HOW_TO_RESUME, script, start_run
 from ...training.distributed import end_run
 from ...training.markdown import public_name
 from .pretrain_arguments import DataArguments, ModelArguments, parse_command_line
+from .run_command import HOW_TO_RESUME, script, start_run
 
 VOCABULARY_TEXTS = 10_000
 

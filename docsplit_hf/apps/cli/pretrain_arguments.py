@@ -12,8 +12,8 @@ from ...encoding.checkpoints.checkpoint import override_config
 from ...pretraining.arguments import ContrastiveTrainingArguments
 from ...pretraining.objectives import OBJECTIVES, get_arguments_class
 from ...pretraining.views import get_views
-from ...training.command_line import parse_arguments, read_json_option
 from .options import ENCODER_HELP, option
+from .run_command import parse_arguments, read_json_option
 
 MAIN_OPTIONS = (
     "model_name_or_path", "from_scratch", "use_peft", "dataset_name", "text_column", "streaming", "max_length",

@@ -17,9 +17,9 @@ from typing import Any
 
 from ...classifier.active_learning import Suggestion
 from ...classifier.row_files import Row, check_output, write_rows
-from ...training.command_line import script, show_log
 from .classify import open_classifier
 from .options import option, read_options
+from .run_command import script, show_log
 
 COLUMNS = ("id", "file", "text", "text_pair", "predicted_label", "score", "label")
 OPTIONAL_COLUMNS = ("file", "text_pair")  # left out if no document has one

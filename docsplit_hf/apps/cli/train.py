@@ -26,17 +26,17 @@ from ...encoding.checkpoints.checkpoint import load_tokenizer, open_checkpoint
 from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...finetuning.arguments import KNNClassifierTrainingArguments
-from ...finetuning.evaluation import evaluate_parts
 from ...finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_around
+from ...finetuning.metrics_of_parts import evaluate_parts
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import has_several_labels, label_names_of, labels_by_name
 from ...reading.package_documentation import DOCUMENTATION
 from ...registration import register
-from ...training.command_line import HOW_TO_RESUME, parse_arguments, script, start_run
 from ...training.distributed import end_run
 from ...training.markdown import public_name
 from .labeled_arguments import LabeledArguments, load_splits, report_classifier
 from .options import OUTPUT_DIR, SHIPPED, option
+from .run_command import HOW_TO_RESUME, parse_arguments, script, start_run
 
 logger = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...classifier.sorting.sorted_files import MANIFEST
+from ...classifier.sorting.manifest import MANIFEST
 from ...classifier.sorting.undo_sorting import undo_sorting
-from ...training.command_line import script
 from .options import option, read_options
+from .run_command import script
 
 SHOWN_FILES = 20
 

@@ -15,13 +15,13 @@ from typing import Any
 from tqdm.auto import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from ...classifier.sorting.sorted_files import check_not_inside
+from ...classifier.sorting.manifest import check_not_inside
 from ...classifier.sorting.sorted_folder import SortedFolder
 from ...classifier.sorting.watching import Watcher
 from ...fitting.rejection import RejectionLimits
-from ...training.command_line import script, show_log
 from .classify import open_classifier, show_plan
 from .options import option, read_options
+from .run_command import script, show_log
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...arrays.passages import Predictions
-from ...arrays.row_table import several_passages, take_passages
-from ...classifier.call_options import READING_OPTIONS, CallOptions, ReadingOptions
+from ...arrays.passages import Predictions, several_passages, take_passages
+from ...classifier.answering import READING_OPTIONS, CallOptions, ReadingOptions
 from ...classifier.exported_classifier import Classifier
 from ...cores import thread_count, use_threads
 from ...encoding.chunking import token_counts

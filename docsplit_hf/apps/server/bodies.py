@@ -11,7 +11,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
-from ...classifier.call_options import CallOptions, checked_options
+from ...classifier.answering import CallOptions, checked_options
 from ...fitting.rejection import RejectionLimits
 from .errors import Refused, unprocessable
 from .schemas import UNKNOWN_FIELD, AnswerOptions

@@ -10,7 +10,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.requests import ClientDisconnect, Request
 
-from ...classifier.call_options import CallOptions
+from ...classifier.answering import CallOptions
 from ...cores import core_count
 from ...fitting.label_tree import NO_LEVEL
 from .access import Access

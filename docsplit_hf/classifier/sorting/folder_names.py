@@ -19,7 +19,12 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])( *\..*)
 def safe_name(name: str) -> str:
     """Return a name that is a plain file name on every system, as similar to the given one as possible."""
     letters = [letter if _is_harmless(letter) else "_" for letter in unicodedata.normalize("NFC", name)]
-    name = _shortened("".join(letters).strip())
+    name = "".join(letters).strip()
+    if len(name.encode()) > MAX_NAME_BYTES:  # a short ending of a file stays
+        ending = _ending_of(name)
+        room = MAX_NAME_BYTES - len(ending.encode())
+        stem = name.removesuffix(ending).encode()[:room].decode(errors="ignore")
+        name = f"{stem}{ending}"
     while unicodedata.normalize("NFKC", name).endswith((".", " ")):
         name = name[:-1]
     if name.startswith(".") or _RESERVED.fullmatch(unicodedata.normalize("NFKC", name)):
@@ -55,16 +60,6 @@ def free_name(name: str, taken: set[str]) -> str:
 def folded(name: str) -> str:
     """Return the form in which names are compared: without case and variants of letters."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-
-
-def _shortened(name: str) -> str:
-    """Cut a name to ``MAX_NAME_BYTES`` of UTF-8; a short ending of a file stays."""
-    if len(name.encode()) <= MAX_NAME_BYTES:
-        return name
-    ending = _ending_of(name)
-    room = MAX_NAME_BYTES - len(ending.encode())
-    stem = name.removesuffix(ending).encode()[:room].decode(errors="ignore")
-    return f"{stem}{ending}"
 
 
 def _ending_of(name: str) -> str:

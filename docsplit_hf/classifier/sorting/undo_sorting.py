@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from ...storage.atomic_replacement import locked
 from ...storage.inside_folder import InsideFolder, UnsafeFolderError, write_file
-from .sorted_files import MANIFEST, SortedFile, manifest_lines, read_sorted, sub_folder_of
+from .manifest import MANIFEST, SortedFile, manifest_lines, read_sorted, sub_folder_of
 from .sorted_folder import remove_left_overs, sha256_of_present
 
 FileState = Literal["same", "changed", "missing", "without original"]

@@ -72,10 +72,18 @@ def check_checkpoint_folder(folder: str | Path) -> None:
             _check_json(folder / name, kind)
     sizes = [_size_of_weights(path) for path in sorted(folder.glob("*.safetensors"))]
     total = WeightsSize(sum(size.tensors for size in sizes), sum(size.numbers for size in sizes)) if sizes else None
-    if (folder / "config.json").is_file():
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        _check_config(folder / "config.json", config)
-        check_sizes(folder / "config.json", config, total)
+    path = folder / "config.json"
+    if not path.is_file():
+        return
+    config = json.loads(path.read_text(encoding="utf-8"))
+    architectures = config.get("architectures") or []
+    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
+        raise DamagedFilesError(
+            f"{path} is damaged: 'architectures' is {architectures!r}, not a list of names. {REMEDY}"
+        )
+    if not isinstance(config.get("docsplit") or {}, dict):
+        raise DamagedFilesError(f"{path} is damaged: 'docsplit' is {config['docsplit']!r}, not a dictionary. {REMEDY}")
+    check_sizes(path, config, total)
 
 
 def refuse_own_code(name: str | Path, config: Mapping[str, Any]) -> None:
@@ -142,17 +150,6 @@ def _check_json(path: Path, kind: type) -> None:
         if not isinstance(content.get(name), part):
             found = type(content[name]).__name__ if name in content else "nothing"
             raise DamagedFilesError(f"{path} is damaged: {name!r} is {found}, not a {part.__name__}. {REMEDY}")
-
-
-def _check_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Refuse broken settings that docsplit_hf reads before transformers checks them."""
-    architectures = config.get("architectures") or []
-    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
-        raise DamagedFilesError(
-            f"{path} is damaged: 'architectures' is {architectures!r}, not a list of names. {REMEDY}"
-        )
-    if not isinstance(config.get("docsplit") or {}, dict):
-        raise DamagedFilesError(f"{path} is damaged: 'docsplit' is {config['docsplit']!r}, not a dictionary. {REMEDY}")
 
 
 def _size_of_weights(path: Path) -> WeightsSize:

@@ -1,4 +1,4 @@
-"""Read and write a checkpoint's files for sentence-transformers: its pooling, its maximum length, its dense layers.
+"""Read and write a checkpoint's files for sentence-transformers: pooling, maximum length, dense layers, prompts.
 
 The files may come from strangers, so their content is checked.
 """
@@ -38,6 +38,13 @@ RELEASED_POOLINGS = {
     "facebook/mcontriever": "mean",
     "Contrastive-Tension/": "mean",
     "princeton-nlp/unsup-simcse-": "cls",  # its MLP head is for training only
+}
+PROMPTS = "config_sentence_transformers.json"
+CLASSIFICATION = "classification"  # the usual name of a prompt for classification, in upper or lower case
+# The prompts of released checkpoints whose files state none, as their authors describe them, by their names.
+RELEASED_PROMPTS = {
+    r"(multilingual-)?e5-(small|base|large)(-v2)?": "query: ",
+    r"nomic-embed-text-v1(\.5)?": "classification: ",
 }
 
 
@@ -112,6 +119,63 @@ def read_json(name: str, file: str, kind: type = dict, **hub_arguments: Any) -> 
     return content
 
 
+def choose_prompt(
+    name: str, prompt: str | None = None, prompt_name: str | None = None, revision: str | None = None
+) -> str:
+    """Choose the prompt of a checkpoint.
+
+    Args:
+        name: A folder, or a model on the Hub.
+        prompt: The prompt itself, ``""`` for none. None: one of the checkpoint's.
+        prompt_name: The name of one of the checkpoint's prompts. None: the one for classification, or else the default.
+        revision: The branch, tag or commit on the Hub.
+
+    Returns:
+        The prompt; ``""`` if there is none.
+
+    Raises:
+        ValueError: If both arguments are given, the checkpoint has no prompt of that name, or its file is damaged.
+    """
+    if prompt is not None:
+        if prompt_name is not None:
+            raise ValueError(f"prompt={prompt!r} and prompt_name={prompt_name!r} are given: leave one of them out.")
+        return prompt
+    content: dict[str, Any] = read_json(name, PROMPTS, revision=revision) or {}
+    prompts = content.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(isinstance(text, str | None) for text in prompts.values()):
+        raise ValueError(f"{PROMPTS} of {name} has prompts that are not texts with names: {prompts!r}. Repair it.")
+    default = content.get("default_prompt_name")
+    if default is not None and default not in list(prompts):
+        raise ValueError(
+            f"{PROMPTS} of {name} has the default prompt {default!r}, and no prompt of that name. Repair it."
+        )
+    if prompt_name is not None:
+        if prompt_name not in prompts:
+            known = ", ".join(map(repr, prompts)) or "none"
+            raise ValueError(
+                f"{name} has no prompt {prompt_name!r}. It has {known}; prompt= takes the text of another."
+            )
+        return prompts[prompt_name] or ""
+    chosen = next((known for known in prompts if known.lower() == CLASSIFICATION), default)
+    if chosen is not None:
+        if prompts[chosen]:
+            logger.info("%s reads its prompt %r before each text: %r.", name, chosen, prompts[chosen])
+        return prompts[chosen] or ""
+    if unused := [known for known, text in prompts.items() if text]:
+        logger.warning(
+            "%s has the prompts %s, none of them for classification or by default: it reads texts without a prompt. "
+            "prompt_name chooses one.",
+            name,
+            ", ".join(unused),
+        )
+        return ""
+    names = (pattern for pattern in RELEASED_PROMPTS if re.fullmatch(pattern, Path(name).name))
+    released = RELEASED_PROMPTS.get(next(names, ""), "")
+    if released:
+        logger.warning("%s states no prompt. It reads %r before each text, as its authors do.", name, released)
+    return released
+
+
 def load_projection(name: str, revision: str | None = None) -> nn.Sequential | None:
     """Load the modules ``Dense`` of a checkpoint, such as INSTRUCTOR's; None if it has none.
 
@@ -166,8 +230,14 @@ def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfi
     _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": config.hidden_size, **pooling})
     length = {"max_seq_length": config.docsplit["max_length"], "do_lower_case": False}
     _write_json(folder / "sentence_bert_config.json", length)
-    if not (folder / "adapter_config.json").exists():
-        _write_modules(folder, ["", "1_Pooling", "2_Normalize"])
+    if (folder / "adapter_config.json").exists():
+        return
+    modules = []
+    for number, path in enumerate(("", "1_Pooling", "2_Normalize")):  # the name of a folder has the kind of its module
+        (folder / path).mkdir(exist_ok=True)
+        kind = f"sentence_transformers.models.{path.partition('_')[2] or 'Transformer'}"
+        modules.append({"idx": number, "name": str(number), "path": path, "type": kind})
+    _write_json(folder / "modules.json", modules)
 
 
 def _find_file(name: str, file: str, **hub_arguments: Any) -> Path | None:
@@ -268,16 +338,6 @@ def _read_weights(name: str, folder: str, revision: str | None) -> Mapping[str, 
     if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
         raise ValueError(refusal)
     return weights
-
-
-def _write_modules(folder: Path, paths: list[str]) -> None:
-    """Write ``modules.json``, and make the folders in it; a folder's name has the kind of its module."""
-    content = []
-    for number, path in enumerate(paths):
-        (folder / path).mkdir(exist_ok=True)
-        kind = f"sentence_transformers.models.{path.partition('_')[2] or 'Transformer'}"
-        content.append({"idx": number, "name": str(number), "path": path, "type": kind})
-    _write_json(folder / "modules.json", content)
 
 
 def _write_json(path: Path, content: Any) -> None:

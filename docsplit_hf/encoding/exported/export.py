@@ -15,20 +15,19 @@ import torch
 from torch import nn
 
 from ...arrays.probe import PROBE_TEXTS
-from ...content_hash import sha256_of_file
+from ...content_hash import cache_folder, sha256_of_file
 from ...extras import check_extra
 from ...reading.characters import replace_lone_surrogates
+from ...storage.classifier_folder import EXPORTED, TEXTS, UNFINISHED_EXPORT
 from ...storage.datastore_files import load_snapshot
-from ...storage.forgetting import TEXTS, UNFINISHED_EXPORT
 from ...storage.inside_folder import refuse_links
 from ...storage.texts_as_json import source_of_texts, write_texts
-from ..backends.openvino.export import example_inputs, input_names
-from .description import DESCRIPTION, FOLDER, GRAPH, PRECISIONS, ExportedModel
-from .embedder import ExportedEmbedder, encoder_files, trusted_exports
+from ..backends.openvino.engine import example_inputs, input_names
+from .embedder import DESCRIPTION, GRAPH, PRECISIONS, TRUSTED, ExportedEmbedder, ExportedModel, encoder_files
 
 if TYPE_CHECKING:
     from ..chunking import ChunkSettings
-    from ..embedders import ClassifierEmbedder
+    from ..classifier_embedder import ClassifierEmbedder
     from ..portable.modeling_knn_classifier import KNNClassifier
 
 logger = logging.getLogger(__name__)
@@ -77,13 +76,13 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
     config = embedder.model.config
     if embedder.tokenizer is None or not embedder.tokenizer.is_fast:
         raise ValueError("Only tokenizers with a tokenizer.json can be exported: this one has none.")
-    target = Path(folder) / FOLDER
+    target = Path(folder) / EXPORTED
     if target.is_symlink() or target.exists():
         refuse_links(target)
     names = input_names(embedder.model.encoder)
     settings = embedder.chunk_settings()
     with tempfile.TemporaryDirectory(dir=folder, prefix=UNFINISHED_EXPORT) as name:
-        made = Path(name, FOLDER)
+        made = Path(name, EXPORTED)
         made.mkdir()
         _write_graph(embedder, names, settings, made / GRAPH, precision)
         texts_of = source_of_texts(Path(folder))
@@ -108,8 +107,9 @@ def export_classifier(embedder: ClassifierEmbedder, folder: str | Path, precisio
         described.write(made)
         shutil.rmtree(target, ignore_errors=True)
         made.rename(target)
-    trusted_exports().mkdir(parents=True, exist_ok=True)
-    (trusted_exports() / described.sha256).touch()
+    trusted = cache_folder(TRUSTED)
+    trusted.mkdir(parents=True, exist_ok=True)
+    (trusted / described.sha256).touch()
     try:
         _check(embedder, Path(folder), precision)
     except ValueError:

@@ -156,7 +156,7 @@ class KNNClassifierConfig(PreTrainedConfig):
     @property
     def hidden_size(self) -> int:
         """The number of dimensions of h."""
-        return self.get_text_config().hidden_size
+        return self.encoder_config.get_text_config().hidden_size
 
     @property
     def label_names(self) -> list[str]:

@@ -286,7 +286,7 @@ class KNNClassifier(PreTrainedModel):
             embeddings = self.projection(embeddings.to(next(self.projection.parameters()).dtype))
         if self.retrieval_head is not None:
             embeddings = self.retrieval_head(embeddings)
-        embeddings = embeddings[:, : self.config.retrieval_size].float()
+        embeddings = embeddings[:, : self.config.truncate_dim].float()
         if self.config.normalize:
             embeddings = nn.functional.normalize(embeddings)
         return KNNClassifierOutput(logits=logits, retrieval_embeddings=embeddings)

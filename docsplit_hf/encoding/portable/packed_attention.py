@@ -72,7 +72,7 @@ def packed_attention(
             causal=causal,
         )
         return output, None
-    output = _attention_by_boundaries(
+    output = attention_by_sequence(
         query,
         key,
         value,
@@ -83,33 +83,6 @@ def packed_attention(
         causal=causal,
     )
     return output, None
-
-
-@torch.compiler.disable  # the shapes are the lengths of the texts: each batch would be compiled again
-def _attention_by_boundaries(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    boundaries: torch.Tensor,
-    dropout: float,
-    scaling: float | None,
-    reach: int | None,
-    causal: bool,
-) -> torch.Tensor:
-    """Attention within each sequence, without flash attention: ``(1, T, heads, head_dim)``."""
-    if dropout:
-        kept = drop(torch.ones_like(value[..., :1]), dropout)
-        value = value * kept
-    groups = query.shape[1] // key.shape[1]
-    return attention_by_sequence(
-        query,
-        repeat_kv(key, groups),
-        repeat_kv(value, groups),
-        lengths=boundaries.diff().tolist(),
-        scaling=scaling,
-        reach=reach,
-        causal=causal,
-    )
 
 
 def _flash_attention(
@@ -159,24 +132,30 @@ def has_flash(device: torch.device, dtype: torch.dtype) -> bool:
     )
 
 
+@torch.compiler.disable  # the shapes are the lengths of the texts: each batch would be compiled again
 def attention_by_sequence(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    lengths: list[int],
+    boundaries: torch.Tensor,
+    dropout: float = 0.0,
     scaling: float | None = None,
     reach: int | None = None,
     causal: bool = False,
 ) -> torch.Tensor:
-    """Attention within each sequence, ``(1, T, heads, head_dim)``; consecutive sequences of equal length form a batch.
+    """Attention within each sequence, without flash attention; consecutive sequences of equal length form a batch.
 
-    ``query``, ``key``, ``value``: ``(1, heads, T, head_dim)``; ``lengths`` sum to T. A token attends to tokens at most
+    Shapes are those of ``packed_attention``; ``boundaries``: its ``cu_seq_lens_q``. A token attends to tokens at most
     ``reach`` positions away; None: to all tokens of its sequence.
     """
-    runs = [(length, len(list(run))) for length, run in itertools.groupby(lengths) if length]
+    if dropout:
+        value = value * drop(torch.ones_like(value[..., :1]), dropout)
+    groups = query.shape[1] // key.shape[1]
+    states = (query, repeat_kv(key, groups), repeat_kv(value, groups))
+    runs = [(length, len(list(run))) for length, run in itertools.groupby(boundaries.diff().tolist()) if length]
     # split, not slices: the backward of a slice allocates zeros of the size of the whole tensor.
     sizes = [length * count for length, count in runs]
-    split = [states.split(sizes, 2) for states in (query, key, value)]
+    split = [one.split(sizes, 2) for one in states]
     outputs = []
     for (length, count), *parts in zip(runs, *split, strict=True):
         # From (1, heads, count * length, head_dim) to (count, heads, length, head_dim).

@@ -59,7 +59,9 @@ def run_encoder(
     if is_packed(encoder) and one_per_token and "position_ids" not in arguments:
         return _run_packed(encoder, input_ids, attention_mask, arguments, token_count)
     arguments |= _sparse_attention_arguments(encoder, attention_mask)
-    return _stock_forward(encoder)(input_ids=input_ids, attention_mask=attention_mask, **arguments)
+    # A DocSplit model calls run_encoder from its own forward, and keeps the stock forward as stock_forward.
+    forward = getattr(encoder, "stock_forward", encoder)
+    return forward(input_ids=input_ids, attention_mask=attention_mask, **arguments)
 
 
 def set_engine(encoder: nn.Module, engine: Engine | None) -> None:
@@ -206,19 +208,11 @@ def describe_projection(projection: nn.Sequential) -> dict[str, Any]:
 
 def max_positions(model: PreTrainedModel) -> int | None:
     """The longest input of a model in tokens, including special tokens; None if its configuration has no limit."""
-    table = _position_embeddings(model)
+    table, first = _positions(model)
     if table is not None:
-        return table.num_embeddings - position_offset(model)
+        return table.num_embeddings - first
     stated = getattr(model.config, "max_position_embeddings", None)
     return stated if stated and stated > 0 else None
-
-
-def position_offset(model: nn.Module) -> int:
-    """The number of the first position: 0, or for RoBERTa and related models their padding index plus 1."""
-    table = _position_embeddings(model)
-    if table is None or table.padding_idx is None:
-        return 0
-    return table.padding_idx + 1
 
 
 def check_max_length(max_length: int, model: PreTrainedModel) -> int:
@@ -232,10 +226,14 @@ def check_max_length(max_length: int, model: PreTrainedModel) -> int:
     return max_length
 
 
-def _position_embeddings(model: nn.Module) -> nn.Embedding | None:
-    """The table of learned absolute positions, if the model has one."""
+def _positions(model: nn.Module) -> tuple[nn.Embedding | None, int]:
+    """The table of learned absolute positions, if the model has one, and the number of the first position.
+
+    This is 0, or for RoBERTa and related models their padding index plus 1.
+    """
     tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
-    return next((table for table in tables if isinstance(table, nn.Embedding)), None)
+    table = next((table for table in tables if isinstance(table, nn.Embedding)), None)
+    return table, 0 if table is None or table.padding_idx is None else table.padding_idx + 1
 
 
 def _sparse_attention_arguments(encoder: nn.Module, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -263,11 +261,13 @@ def _run_packed(
     real = places.flatten()  # the places of tokens, not of padding
     tokens, lengths = _round_up(real, attention_mask.sum(1))
     boundaries = nn.functional.pad(lengths.cumsum(0), (1, 0))
-    positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + position_offset(encoder)
+    _, first = _positions(encoder)
+    positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + first
     packed = {name: values.flatten()[tokens][None] for name, values in arguments.items()}
+    forward = getattr(encoder, "stock_forward", encoder)
     token = _is_packed.set(True)
     try:
-        output = _stock_forward(encoder)(
+        output = forward(
             input_ids=input_ids.flatten()[tokens][None],
             position_ids=positions[None],
             cu_seq_lens_q=boundaries.int(),
@@ -293,14 +293,6 @@ def _round_up(tokens: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor
     missing = -len(tokens) % 2 ** max(len(tokens).bit_length() - 6, 0)
     repeated_lengths = (missing - (lengths.cumsum(0) - lengths)).clamp(min=0).minimum(lengths)
     return torch.cat([tokens, tokens[:missing]]), torch.cat([lengths, repeated_lengths])
-
-
-# A DocSplit model calls run_encoder from its own forward, and keeps the stock forward as stock_forward.
-
-
-def _stock_forward(encoder: nn.Module) -> Callable[..., ModelOutput]:
-    """The forward of the encoder's class in transformers."""
-    return getattr(encoder, "stock_forward", encoder)
 
 
 def _parameters(encoder: nn.Module) -> Mapping[str, inspect.Parameter]:
@@ -334,7 +326,8 @@ def _try_packing(encoder: PreTrainedModel) -> str | None:
     training = {module: module.training for module in encoder.modules()}
     encoder.eval()
     with torch.no_grad():
-        expected = _stock_forward(encoder)(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        forward = getattr(encoder, "stock_forward", encoder)
+        expected = forward(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         encoder.set_attn_implementation(PACKED)
         try:
             found = _run_packed(encoder, input_ids, attention_mask, {}).last_hidden_state

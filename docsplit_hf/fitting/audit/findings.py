@@ -13,7 +13,7 @@ import pandas as pd
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ...arrays.duplicates import number_texts
+from ...arrays.snapshot import number_texts
 from ...reading.inputs import joined_texts
 from ...reading.words import MAX_SHINGLES, Shingles, number_words, shingles_of
 from ..experts.corpus import nearest_rows

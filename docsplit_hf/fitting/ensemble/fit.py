@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ...arrays.snapshot import FittedState, Snapshot
+from ...arrays.fitted_state import FittedState
+from ...arrays.snapshot import Snapshot
 from ..experts.corpus import DocumentVectors
 from ..experts.registry import EXPERTS, Learned
 from ..experts.schema import (

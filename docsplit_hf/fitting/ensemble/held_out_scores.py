@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...arrays.row_table import DESCRIPTION_ID_PREFIX, take_passages
+from ...arrays.passages import take_passages
+from ...arrays.row_table import DESCRIPTION_ID_PREFIX
 from ...reading.versions import group_versions
 from ..experts.corpus import Corpus
 from ..experts.expert import Features, TrainingData

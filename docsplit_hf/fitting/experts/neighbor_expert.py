@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...arrays.duplicates import EQUAL_DISTANCE
 from ...arrays.keys import as_float32
 from ...arrays.passages import Passages
-from ...arrays.snapshot import SearchResult, Snapshot
+from ...arrays.snapshot import EQUAL_DISTANCE, SearchResult, Snapshot
 from ..interpolation import neighbor_weights
 from ..rejection import NEAREST_DOCUMENTS, NEAREST_EXAMPLES
 from .corpus import id_numbers, unit

@@ -87,6 +87,17 @@ def test_a_label_is_given_to_examples_documents_and_new_texts(session):
     assert session.counts() == (42, 5, 32)
 
 
+def test_a_new_label_takes_the_place_of_the_one_that_a_text_had(shared):
+    session = Session(shared.new_pipeline(), PageLimits())
+    add_texts(session, LabeledTexts(["The team won.", "The choir sang."], ["sport", "music"]))
+    give_label(session, "The team won.", "chess", learn_now=False)
+    store = session.pipe.datastore
+    assert [(text, store.label_names[label]) for text, label in zip(store.texts, store.labels, strict=True)] == [
+        ("The choir sang.", "music"),
+        ("The team won.", "chess"),
+    ]
+
+
 def test_texts_are_removed_with_a_label_or_without(session):
     examples = example_texts()
     suggested = suggested_text(session)["text"]

@@ -1,6 +1,7 @@
 """Requests that are read together, and rows of what was read together."""
 
 import asyncio
+import time
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ from docsplit_hf.apps.server.batching import Batcher, predictions_at
 from docsplit_hf.apps.server.settings import ServerLimits, ServerSettings
 from docsplit_hf.apps.server.states import State
 from docsplit_hf.arrays.passages import Passages, Predictions
-from docsplit_hf.classifier.call_options import checked_options
+from docsplit_hf.classifier.answering import checked_options
 from docsplit_hf.encoding.chunking import token_counts
-from docsplit_hf.encoding.embedders import ClassifierEmbedder
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 
 from ...conftest import make_text
 from ...event_loops import run_elsewhere
@@ -96,3 +97,31 @@ def test_an_error_is_the_answer_to_one_request_alone(loaded, monkeypatch):
         assert result.token_count == sum(token_counts(cut(loaded.embedder, [text], [None]), 1))
     assert max(together) > 1
     assert batcher.waiting_tokens == 0
+
+
+def test_a_tokenizer_is_used_by_one_thread_at_a_time(loaded, monkeypatch):
+    """It is changed to cut texts. Without the lock, two threads are in it together."""
+    cut = ClassifierEmbedder.chunks
+    inside = []
+    most = []
+
+    def counted(self, texts, pairs=None):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.02)
+        chunks = list(cut(self, texts, pairs))
+        inside.pop()
+        return chunks
+
+    monkeypatch.setattr(ClassifierEmbedder, "chunks", counted)
+    batcher = Batcher(ServerSettings(threads=2))
+    state = State(loaded, "version")
+    long = " ".join(make_text(number, sentences=20) for number in range(80))  # read beside the short ones
+    texts = [long, *(make_text(number, sentences=1) for number in range(6))]
+
+    async def ask():
+        return await asyncio.gather(*(batcher.read(state, [text], [None], {}) for text in texts))
+
+    assert len(run_elsewhere(ask())) == 7
+    batcher.stop()
+    assert len(most) > 1 and max(most) == 1

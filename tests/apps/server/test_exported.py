@@ -8,7 +8,7 @@ import pytest
 from docsplit_hf.apps.server.batching import Batcher
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.apps.server.states import Encoders
-from docsplit_hf.classifier.call_options import checked_options
+from docsplit_hf.classifier.answering import checked_options
 from docsplit_hf.classifier.exported_classifier import Classifier
 from docsplit_hf.classifier.pipeline import KNNClassifierPipeline
 from docsplit_hf.encoding.exported.export import export_classifier
@@ -76,8 +76,10 @@ def test_requests_are_read_together_and_long_ones_apart(exported, loaded):
     ]
 
 
-def test_the_command_answers_as_the_pipeline(exported, loaded, home, start):
-    server = start(str(exported), "--threads", "1", HF_HOME=str(home), DOCSPLIT_SERVE_EDIT_TOKEN="")
+def test_the_command_answers_as_the_pipeline(exported, loaded, start):
+    # A forked process has another home, so that it knows of no export of its user.
+    server = start(str(exported), "--threads", "1", "--trust", DOCSPLIT_SERVE_EDIT_TOKEN="")
+    assert "The exported model is not used" not in server.log.read_text()
     texts = [make_text(number, sentences=1 + number % 4) for number in range(100, 106)]
     status, answer = server.send("POST", "/v1/classify", {"texts": texts, "max_length": 20})
     assert status == 200
@@ -86,12 +88,13 @@ def test_the_command_answers_as_the_pipeline(exported, loaded, home, start):
     assert status == 200 and answer["data"][0]["x_examples"] == 36
 
 
-def test_with_a_token_for_edits_the_pipeline_answers_and_learns(exported, home, tmp_path, start):
+def test_with_a_token_for_edits_the_pipeline_answers_and_learns(exported, tmp_path, start):
     folder = shutil.copytree(exported, tmp_path / "subjects")
-    server = start(str(folder), HF_HOME=str(home))
+    server = start(str(folder), "--trust")
     status, _ = server.edit("/v1/examples", {"add": [{"text": "The rose needs water.", "label": "garden"}]})
     assert status == 200
     server.stop()
-    again = start(str(folder), HF_HOME=str(home), DOCSPLIT_SERVE_EDIT_TOKEN="")  # exported, and changed since
+    again = start(str(folder), "--trust", DOCSPLIT_SERVE_EDIT_TOKEN="")  # exported, and changed since
+    assert "The exported model is not used" not in again.log.read_text()
     status, answer = again.send("GET", "/v1/models")
     assert status == 200 and answer["data"][0]["x_examples"] == 37

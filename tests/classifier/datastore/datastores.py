@@ -3,8 +3,8 @@
 import numpy as np
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.arrays.snapshot import DTYPES, FittedState
+from docsplit_hf.arrays.fitted_state import DTYPES, FittedState
+from docsplit_hf.arrays.passages import Passages, take_passages
 
 NAMES = ["fruit", "mineral", "vegetable"]
 
@@ -45,7 +45,7 @@ def make_fitted(seed=0):
 
 def fill(datastore, rows=20, seed=3, passages=False):
     """Add documents, maybe of several passages, and a fitted state."""
-    keys = np.random.default_rng(seed).standard_normal((rows, datastore.dimension))
+    keys = np.random.default_rng(seed).standard_normal((rows, datastore.snapshot.keys.shape[1]))
     texts = [f"Document {i}" if i % 3 else None for i in range(rows)]
     datastore.add_documents(keys, texts, passages=make_passages(keys, seed) if passages else None)
     datastore.remove_documents(["d2"])
@@ -61,9 +61,14 @@ def contents_of(fitted):
 
 def everything(datastore):
     """Rows, documents and fitted state, bit by bit, as JSON."""
-    rows = [datastore.keys.tobytes().hex(), datastore.dtype, datastore.labels.tolist(), list(datastore.label_names)]
-    rows += [datastore.ids, datastore.texts, datastore.text_pairs]
-    passages = datastore.passages_of(np.arange(len(datastore)))
+    rows = [
+        datastore.keys.tobytes().hex(),
+        datastore.snapshot.keys.dtype.name,
+        datastore.labels.tolist(),
+        list(datastore.label_names),
+    ]
+    rows += [datastore.ids, datastore.texts, datastore.snapshot.rows["text_pair"].to_pylist()]
+    passages = take_passages(datastore.snapshot.passages, np.arange(len(datastore)))
     rows += [passages and [passages.embeddings.tobytes().hex(), passages.counts.tolist(), passages.spans.tolist()]]
     documents = datastore.documents
     fitted = datastore.fitted
@@ -80,13 +85,13 @@ def same(first, second):
 
 
 def make_queries(datastore, count=6, seed=7):
-    return np.random.default_rng(seed).standard_normal((count, datastore.dimension)).astype(np.float32)
+    return np.random.default_rng(seed).standard_normal((count, datastore.snapshot.keys.shape[1])).astype(np.float32)
 
 
 def answers(datastore, k=5):
     neighbors = datastore.search(make_queries(datastore), k)
     arrays = [neighbors.distances.tolist(), neighbors.labels.tolist()]
-    return [*arrays, neighbors.ids, neighbors.texts, neighbors.text_pairs, list(neighbors.label_names)]
+    return [*arrays, neighbors.ids, neighbors.texts, list(neighbors.label_names)]
 
 
 def brute_force(datastore, queries, k):

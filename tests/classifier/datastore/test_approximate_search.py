@@ -35,12 +35,12 @@ def recall(datastore, k=10, queries=100):
 )
 def test_an_index_finds_the_nearest_after_additions_and_removals(index, nprobe, rerank, dtype, least):
     datastore = make_datastore(2500, 16, index=index, nprobe=nprobe, rerank=rerank, dtype=dtype)
-    assert datastore._state.indexed == 2500
+    assert datastore.snapshot.indexed == 2500
     assert recall(datastore) >= least
     rng = np.random.default_rng(1)
     datastore.add(rng.standard_normal((300, 16)), rng.integers(0, 3, 300), ids=[f"new {i}" for i in range(300)])
     datastore.remove(datastore.ids[100:400] + datastore.ids[-50:])
-    assert (datastore._state.indexed, datastore._state.outside_index) == (2200, 550)
+    assert (datastore.snapshot.indexed, datastore.snapshot.outside_index) == (2200, 550)
     assert recall(datastore) >= least
     neighbors = datastore.search(datastore.keys[-1:], 1)
     assert neighbors.ids == [["new 249"]]
@@ -60,7 +60,7 @@ def test_removed_rows_are_not_found():
     query = datastore.keys[:1]
     nearest = datastore.search(query, 900).ids[0]
     datastore.remove(nearest)  # all that the list of this query holds
-    assert datastore._state.indexed == 1600
+    assert datastore.snapshot.indexed == 1600
     found = datastore.search(query, 20)
     assert not set(found.ids[0]) & set(nearest) and np.isfinite(found.distances).all()
 
@@ -68,18 +68,18 @@ def test_removed_rows_are_not_found():
 def test_an_index_is_rebuilt_after_many_changes(caplog):
     caplog.set_level(logging.INFO)
     datastore = make_datastore(1200, index="IVF16,Flat")
-    first = datastore._state.index
+    first = datastore.snapshot.index
     datastore.add(np.ones((600, 8)), [0] * 600)
     datastore.remove(datastore.ids[:400])
-    assert datastore._state.index is first and datastore._state.outside_index == 1000
+    assert datastore.snapshot.index is first and datastore.snapshot.outside_index == 1000
     caplog.clear()
     datastore.remove(datastore.ids[:1])
-    assert datastore._state.index is not first and datastore._state.outside_index == 0
+    assert datastore.snapshot.index is not first and datastore.snapshot.outside_index == 0
     assert "Built the index 'IVF16,Flat' of 1399 rows" in caplog.text
     caplog.clear()
     datastore.remove(datastore.ids[:500])
     datastore.remove(datastore.ids[:501])
-    assert datastore._state.index is None
+    assert datastore.snapshot.index is None
     assert "398 rows are too few for 'IVF16,Flat': search is exact until there are 1000" in caplog.text
     assert_exact(datastore)
 
@@ -91,27 +91,27 @@ def test_an_index_is_built_once_there_are_enough_rows_with_one_warning(caplog):
         for number in range(2):
             datastore.add(np.random.default_rng(number).standard_normal((49, 8)), [0] * 49)
     assert caplog.text.count("900 rows are too few for 'IVF16,Flat': search is exact until there are 1000") == 1
-    assert caplog.text.count("too few") == 1 and datastore._state.index is None
+    assert caplog.text.count("too few") == 1 and datastore.snapshot.index is None
     datastore.add(np.zeros((2, 8)), [0] * 2)
-    assert datastore._state.indexed == 1000
+    assert datastore.snapshot.indexed == 1000
     assert_exact(datastore)
 
 
 def test_reindex():
     datastore = make_datastore(2500, 16)
     datastore.reindex("IVF16,Flat", nprobe=1)
-    first = datastore._state.index
+    first = datastore.snapshot.index
     few = recall(datastore)
     datastore.reindex("IVF16,Flat", nprobe=16)
-    assert datastore._state.index is first
+    assert datastore.snapshot.index is first
     assert few < recall(datastore) == 1
     datastore.reindex("HNSW32")
-    assert datastore.index == "HNSW32" and recall(datastore) > 0.9
+    assert datastore.snapshot.options.factory == "HNSW32" and recall(datastore) > 0.9
     with pytest.raises(ValueError, match="Unknown index 'nonsense'"):
         datastore.reindex("nonsense")
     with pytest.raises(ValueError, match="cannot make the index 'PQ5'"):
         datastore.reindex("PQ5")
-    assert datastore.index == "HNSW32"
+    assert datastore.snapshot.options.factory == "HNSW32"
     datastore.reindex()
-    assert datastore._state.index is None
+    assert datastore.snapshot.index is None
     assert_exact(datastore)

@@ -33,7 +33,7 @@ def test_any_sequence_of_changes_equals_two_separate_datastores(dtype):
     assert len(documents) > 20 and same(both, examples) and same(both.documents, documents)
     assert answers(both) == answers(examples) and answers(both.documents) == answers(documents)
     assert_exact(both.documents)
-    assert (both.documents.dtype, both.documents.index) == (dtype, "Flat")
+    assert (both.documents.snapshot.keys.dtype, both.documents.snapshot.options.factory) == (dtype, "Flat")
     assert both.documents.labels.shape == (len(documents), 0) and both.documents.label_names == ()
 
 
@@ -61,7 +61,7 @@ def test_documents_have_separate_automatic_ids():
 )
 def test_a_failed_addition_of_documents_changes_nothing(keys, options, message):
     datastore = fill(make_datastore())
-    before = datastore._state
+    before = datastore.snapshot
     contents = everything(datastore)
     with pytest.raises(ValueError, match=message):
         datastore.add_documents(keys, **options)
@@ -69,7 +69,7 @@ def test_a_failed_addition_of_documents_changes_nothing(keys, options, message):
         datastore.add([[0] * 8], [0], ids=["d3"])
     with pytest.raises(ValueError, match="no row with the id '3'"):
         datastore.remove_documents(["d4", "3"])
-    assert datastore._state is before and everything(datastore) == contents
+    assert datastore.snapshot is before and everything(datastore) == contents
     assert datastore.add_documents([[0] * 8]) == ["d20"]
 
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.storage import tables
 from docsplit_hf.storage.manifest import DatastoreError
 from docsplit_hf.storage.shards import shard_file
-from docsplit_hf.storage.tables import row_folder
 
 from .datastores import NAMES, answers, everything, make_queries
 from .shards import rewrite, write_shards
@@ -116,10 +116,10 @@ def test_added_rows_are_found_and_merged_into_the_same_index(tmp_path, keys, lab
 def test_a_changed_shard_is_read_again_and_checked(tmp_path, keys, labels):
     folder = write_shards(tmp_path, keys, labels=labels)
     first = KNNDatastore.from_shards(folder, **IVF)
-    cached = row_folder() / f"{first.snapshot.keys.sha256}.arrow"
+    cached = cache_folder("rows") / f"{first.snapshot.keys.sha256}.arrow"
     written_at = cached.stat().st_mtime_ns
     KNNDatastore.from_shards(folder, **IVF)
-    assert cached.stat().st_mtime_ns == written_at and len(list(row_folder().glob("*.arrow"))) == 1
+    assert cached.stat().st_mtime_ns == written_at and len(list(cache_folder("rows").glob("*.arrow"))) == 1
     cached.with_suffix(".safetensors").unlink()
     assert answers(KNNDatastore.from_shards(folder, **IVF)) == answers(first)
     path = shard_file(folder, 1)
@@ -134,7 +134,7 @@ def test_a_changed_shard_is_read_again_and_checked(tmp_path, keys, labels):
     path.write_bytes(content[:-1])
     with pytest.raises(DatastoreError, match=r"00001.parquet is damaged.*Delete it, and run the task again"):
         KNNDatastore.from_shards(folder)
-    assert len(list(row_folder().glob("*.arrow"))) == 1 and not list(row_folder().glob("*.tmp"))
+    assert len(list(cache_folder("rows").glob("*.arrow"))) == 1 and not list(cache_folder("rows").glob("*.tmp"))
 
 
 def test_a_process_that_waited_for_another_reads_nothing_again(tmp_path, keys, labels, monkeypatch):
@@ -145,7 +145,7 @@ def test_a_process_that_waited_for_another_reads_nothing_again(tmp_path, keys, l
     def locked_after_another(path):
         monkeypatch.setattr(tables, "locked", locked)
         KNNDatastore.from_shards(folder)
-        written.extend((file, file.stat().st_mtime_ns) for file in row_folder().iterdir())
+        written.extend((file, file.stat().st_mtime_ns) for file in cache_folder("rows").iterdir())
         return locked(path)
 
     monkeypatch.setattr(tables, "locked", locked_after_another)
@@ -157,7 +157,7 @@ def test_a_process_that_waited_for_another_reads_nothing_again(tmp_path, keys, l
 def test_damaged_keys_in_the_cache_are_named(tmp_path, keys):
     folder = write_shards(tmp_path, keys)
     KNNDatastore.from_shards(folder)
-    [cached] = row_folder().glob("*.safetensors")
+    [cached] = cache_folder("rows").glob("*.safetensors")
     cached.write_bytes(cached.read_bytes()[:-1])
     with pytest.raises(ValueError, match=f"{cached.name}, in the cache of this machine, is damaged .*: delete it"):
         KNNDatastore.from_shards(folder)
@@ -173,7 +173,7 @@ def test_a_saved_datastore_is_checked_at_its_first_mapping(tmp_path, keys, label
     path.write_bytes(content)
     with pytest.raises(DatastoreError, match="does not match its checksum"):
         KNNDatastore.from_pretrained(tmp_path, memory_map=True)
-    assert not list(row_folder().glob("*.arrow"))
+    assert not list(cache_folder("rows").glob("*.arrow"))
 
 
 def set_column(name, values):
@@ -223,13 +223,13 @@ def test_damaged_and_forged_files_are_named(tmp_path, keys, words):
     DAMAGES[words](folder)
     with pytest.raises((DatastoreError, FileNotFoundError), match=words):
         KNNDatastore.from_shards(folder)
-    assert not row_folder().exists() or not list(row_folder().glob("*.arrow"))
+    assert not cache_folder("rows").exists() or not list(cache_folder("rows").glob("*.arrow"))
 
 
 def test_missing_labels_and_repeated_ids_are_refused(tmp_path, keys, labels):
     with pytest.raises(DatastoreError, match="1999 of 2000 documents have a label"):
         KNNDatastore.from_shards(write_shards(tmp_path, keys, labels=[*labels[:-1], None]))
-    assert {file.suffix for file in row_folder().iterdir()} == {".lock"}
+    assert {file.suffix for file in cache_folder("rows").iterdir()} == {".lock"}
     folder = write_shards(tmp_path / "twice", keys[:1000], (1,), labels, tasks=2)
     shard_file(folder, 1).write_bytes(shard_file(folder, 0).read_bytes())
     with pytest.raises(DatastoreError, match="the id '0' occurs twice. Give each document its own id"):

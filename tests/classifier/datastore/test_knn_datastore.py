@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
+from docsplit_hf.arrays.fitted_state import FittedState
 from docsplit_hf.arrays.probe import check_probe
-from docsplit_hf.arrays.snapshot import FittedState
 
 from .datastores import NAMES, assert_exact, brute_force, make_datastore, make_queries
 
@@ -47,7 +47,7 @@ def test_results_show_text_label_and_distance():
         {"label": "fruit", "text": "An apple.", "text_pair": None, "id": "0", "distance": 0.0},
         {"label": "mineral", "text": "Quartz.", "text_pair": "Pair", "id": "1", "distance": 25.0},
     ]
-    assert (neighbors.texts, neighbors.text_pairs) == ([["An apple.", "Quartz."]], [[None, "Pair"]])
+    assert neighbors.texts == [["An apple.", "Quartz."]]
     assert (neighbors.distances.dtype, neighbors.labels.dtype, neighbors.rows.dtype) == ("float32", "int64", "int64")
     with pytest.raises(IndexError):
         neighbors.example(0, 2)
@@ -100,7 +100,7 @@ def test_wrong_arguments_are_refused(arguments, options, message):
 
 def test_searching_an_empty_datastore_is_refused():
     datastore = KNNDatastore.empty(8, NAMES)
-    assert (len(datastore), datastore.dimension, datastore.keys.shape) == (0, 8, (0, 8))
+    assert (len(datastore), datastore.snapshot.keys.shape[1], datastore.keys.shape) == (0, 8, (0, 8))
     with pytest.raises(ValueError, match="The datastore is empty.*add examples first"):
         datastore.search(np.zeros((1, 8)), 1)
     datastore.add([[1] * 8], ["fruit"])
@@ -131,17 +131,17 @@ def test_automatic_ids_are_not_reused():
 )
 def test_a_failed_add_changes_nothing(arguments, options):
     datastore = make_datastore()
-    before = datastore._state
+    before = datastore.snapshot
     with pytest.raises(ValueError):
         datastore.add(*arguments, **options)
-    assert datastore._state is before
+    assert datastore.snapshot is before
     assert datastore.add([[5] * 8], [1]) == ["50"]
     assert_exact(datastore)
 
 
 def test_another_encoder_is_refused_and_rounding_is_accepted(caplog):
     probe = np.random.default_rng(0).standard_normal((3, 8))
-    stored = make_datastore(probe=probe).probe
+    stored = make_datastore(probe=probe).snapshot.probe
     with caplog.at_level(logging.WARNING):
         for same in (probe.astype(np.float16), 1.05 * probe):
             check_probe(same, stored)
@@ -151,7 +151,7 @@ def test_another_encoder_is_refused_and_rounding_is_accepted(caplog):
             check_probe(other, stored)
     with pytest.raises(ValueError, match=r"embeddings have shape \(3, 4\), the datastore's \(3, 8\)"):
         check_probe(probe[:, :4], stored)
-    check_probe(probe, make_datastore().probe)
+    check_probe(probe, make_datastore().snapshot.probe)
     assert "no probe" in caplog.text
 
 

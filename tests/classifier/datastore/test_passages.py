@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.duplicates import equal_neighbors
-from docsplit_hf.arrays.passages import Passages
-from docsplit_hf.arrays.row_table import take_passages, whole_rows
+from docsplit_hf.arrays.passages import Passages, take_passages, whole_rows
+from docsplit_hf.arrays.snapshot import equal_neighbors
 
 from ...arrays.test_grouped_search import by_definition
 from .datastores import NAMES, answers, everything, fill, make_datastore, make_passages, make_queries, with_passages
@@ -18,7 +17,7 @@ from .datastores import NAMES, answers, everything, fill, make_datastore, make_p
 
 def passages_of(datastore):
     """The passages of all rows; of one each where the datastore keeps none."""
-    found = datastore.passages_of(np.arange(len(datastore)))
+    found = take_passages(datastore.snapshot.passages, np.arange(len(datastore)))
     return whole_rows(datastore.keys, datastore.snapshot.rows) if found is None else found
 
 
@@ -75,7 +74,7 @@ def test_rows_of_one_passage_each_equal_rows_without_passages():
     expected = plain.search(queries, 5)
     found = datastore.search(queries, 5, make_passages(queries, most=1))
     assert np.array_equal(expected.distances, found.distances) and np.array_equal(expected.rows, found.rows)
-    assert (found.passage_spans, found.query_passages) == (None, None) and "passage" not in found.example(0, 0)
+    assert (found.nearest, found.query_passages) == (None, None) and "passage" not in found.example(0, 0)
 
 
 def test_removing_all_rows_of_several_passages_leaves_a_plain_datastore():
@@ -94,7 +93,7 @@ def test_removing_all_rows_of_several_passages_leaves_a_plain_datastore():
 def test_a_row_without_passages_has_one_of_its_whole_text():
     datastore = KNNDatastore([[0, 0], [1, 1]], ["a", "a"], [], ["Grün 好", None])
     datastore.add([[5, 5]], ["b"], passages=Passages([[4, 4], [6, 6]], [2], [[0, 3], [3, 9]]))
-    assert [array.tolist() for array in datastore.passages_of([0, 1, 2])] == [
+    assert [array.tolist() for array in take_passages(datastore.snapshot.passages, [0, 1, 2])] == [
         [[0, 0], [1, 1], [4, 4], [6, 6]], [1, 1, 2], [[0, 6], [0, 0], [0, 3], [3, 9]],
     ]  # fmt: skip
 
@@ -107,7 +106,7 @@ def test_the_nearest_passage_is_shown_with_its_span_and_text():
     datastore = KNNDatastore([[5, 5], [1, 0], [6, 6]], [0, 1, 2], NAMES, [text, "Pear", None], passages=passages)
     neighbors = datastore.search([[0, 0]], 3, Passages([[20, 20], [8.9, 9]], [2], [[0, 1], [1, 2]]))
     assert neighbors.rows.tolist() == [[2, 0, 1]]
-    assert neighbors.passage_spans.tolist() == [[[1, 2], [16, 31], [0, 4]]]
+    assert neighbors.passages.spans[neighbors.nearest].tolist() == [[[1, 2], [16, 31], [0, 4]]]
     assert neighbors.query_passages.tolist() == [[0, 0, 1]]
     assert neighbors.example(0, 0)["passage"] == {"start": 1, "end": 2}
     assert neighbors.example(0, 1)["passage"] == {"start": 16, "end": 31, "text": "Quartz is hard."}
@@ -190,7 +189,7 @@ def test_a_part_of_a_document_is_not_a_copy_of_it():
     embeddings = np.concatenate([part, part, rng.standard_normal((1, 8))])
     passages = Passages(embeddings, [5, 6], np.zeros((11, 2), int))
     datastore = KNNDatastore(rng.standard_normal((2, 8)), [0, 1], NAMES, passages=passages)
-    for asked in (None, datastore.passages_of([0, 1])):
+    for asked in (None, take_passages(datastore.snapshot.passages, [0, 1])):
         neighbors = datastore.search(datastore.keys, 2, asked)
         known = equal_neighbors(neighbors, datastore.keys, [None] * 2, None)
         assert np.array_equal(known, neighbors.rows == [[0], [1]])

@@ -8,7 +8,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.index import build_index
-from docsplit_hf.storage.snapshot_index import index_folder
+from docsplit_hf.content_hash import cache_folder
 
 from .datastores import NAMES, answers, everything, fill, make_datastore, with_passages
 
@@ -77,12 +77,12 @@ def test_an_index_is_built_once_and_then_loaded_from_the_cache(tmp_path, monkeyp
     monkeypatch.setattr("docsplit_hf.storage.snapshot_index.build_index", build)
     datastore = make_datastore(rows=1500, index="IVF16,PQ4x4", nprobe=3, rerank=2)
     datastore.save_pretrained(tmp_path)
-    assert not list(tmp_path.glob("datastore/*index*")) and len(list(index_folder().iterdir())) == 1
+    assert not list(tmp_path.glob("datastore/*index*")) and len(list(cache_folder("indexes").iterdir())) == 1
     again = KNNDatastore.from_pretrained(tmp_path)
     assert built == ["IVF16,PQ4x4"]
     assert answers(again) == answers(datastore)
-    assert again._state.index.nprobe == 3
-    shutil.rmtree(index_folder())
+    assert again.snapshot.index.nprobe == 3
+    shutil.rmtree(cache_folder("indexes"))
     for _ in range(2):
         assert answers(KNNDatastore.from_pretrained(tmp_path)) == answers(datastore)
     assert built == ["IVF16,PQ4x4"] * 2
@@ -96,14 +96,14 @@ def test_an_index_of_passages_is_cached_by_their_keys(tmp_path):
             each.save_pretrained(tmp_path)
             again = KNNDatastore.from_pretrained(tmp_path)
             assert answers(again) == answers(each) and again.snapshot.index.ntotal == len(again.snapshot.searched)
-        assert len(list(index_folder().iterdir())) == 2
+        assert len(list(cache_folder("indexes").iterdir())) == 2
 
 
 def test_an_incomplete_index_is_not_cached(tmp_path):
     datastore = make_datastore(rows=1500, index="IVF16,Flat")
     datastore.add(np.ones((3, 8)), [0, 0, 0])
     datastore.save_pretrained(tmp_path)
-    assert not index_folder().exists()
+    assert not cache_folder("indexes").exists()
     again = KNNDatastore.from_pretrained(tmp_path)
-    assert (again._state.indexed, again._state.outside_index) == (1503, 0)
-    assert len(list(index_folder().iterdir())) == 1
+    assert (again.snapshot.indexed, again.snapshot.outside_index) == (1503, 0)
+    assert len(list(cache_folder("indexes").iterdir())) == 1

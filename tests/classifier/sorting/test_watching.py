@@ -6,7 +6,8 @@ import shutil
 import pytest
 from transformers import pipeline
 
-from docsplit_hf.classifier.sorting.sorted_files import MANIFEST, read_sorted
+from docsplit_hf import KNNClassifierPipeline
+from docsplit_hf.classifier.sorting.manifest import MANIFEST, read_sorted
 from docsplit_hf.classifier.sorting.sorted_folder import SortedFolder
 from docsplit_hf.classifier.sorting.watching import MOVED, PATIENCE, Watcher
 from docsplit_hf.reading.example_texts import load_example_texts
@@ -141,6 +142,36 @@ def test_a_moved_file_teaches_and_what_a_kill_left_out_is_learned_at_the_next_st
     assert len(pipe.datastore) == 43 and pipe.datastore.origins[-1].file.endswith(".txt")
     reasons = [entry.reason for entry in read_sorted(out / MANIFEST)]
     assert reasons.count(MOVED) == 5
+
+
+def test_a_correction_is_learned_by_the_classifier_that_another_program_saves_meanwhile(folders, clock, monkeypatch):
+    out = folders / "sorted"
+    text = GARDEN.format("prune")
+    (folders / "inbox" / "a.txt").write_text(text)
+    fit = KNNClassifierPipeline.fit
+    others = [pipeline("docsplit-knn", model=str(folders / "model"), device="cpu")]
+
+    def fit_while_another_program_saves(pipe, **options):
+        if others:
+            other = others.pop()
+            other.remove_examples(other.datastore.ids[:3])
+            other.save_pretrained(folders / "model")
+        return fit(pipe, **options)
+
+    with SortedFolder.opened(out) as sorted_folder:
+        watcher = watcher_of(folders, sorted_folder)
+        for clock[0] in (0.0, 10.0):
+            watcher.step()
+        [name] = sorted_in(folders)
+        label = "music" if name.startswith("sport") else "sport"
+        (out / label).mkdir(exist_ok=True)
+        os.rename(out / name, out / label / "a.txt")
+        monkeypatch.setattr(KNNClassifierPipeline, "fit", fit_while_another_program_saves)
+        watcher.step()
+    store = pipeline("docsplit-knn", model=str(folders / "model"), device="cpu").datastore
+    assert len(store) == 40 - 3 + 1 and not others
+    assert store.texts[-1] == text and store.label_names[store.labels[-1]] == label
+    assert "1 corrections" in watcher.status()
 
 
 def test_another_classifier_is_opened_and_the_plan_copies_nothing(folders, clock):

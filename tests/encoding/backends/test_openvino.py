@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
+from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.encoding.backends.openvino import engine
-from docsplit_hf.encoding.backends.openvino import export as openvino_export
+from docsplit_hf.encoding.backends.openvino import engine as openvino_engine_file
 from docsplit_hf.encoding.backends.openvino.quantize_int8 import openvino_core
 from docsplit_hf.encoding.backends.precision import use_precision
 from docsplit_hf.encoding.portable.run_encoder import engine_of
@@ -27,7 +28,7 @@ def cache(exported, tmp_path_factory):
     home = shutil.copytree(exported / "home", tmp_path_factory.mktemp("own") / "home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(huggingface_hub.constants, "HF_HOME", str(home))
-        yield openvino_export.export_folder()
+        yield cache_folder("openvino")
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_an_export_is_cached(convert_at_once, load, texts, monkeypatch):
     encoder = load()
     first = encoder.encode(texts, show_progress=False)
     with monkeypatch.context() as patch:
-        patch.setattr(openvino_export, "convert", None)
+        patch.setattr(openvino_engine_file, "convert", None)
         patch.setattr(engine, "convert", None)  # it cannot be exported now
         kept = load()
         assert (kept.encode(texts, show_progress=False) == first).all()

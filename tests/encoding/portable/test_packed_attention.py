@@ -1,3 +1,4 @@
+import itertools
 from typing import NamedTuple
 
 import pytest
@@ -21,7 +22,8 @@ class States(NamedTuple):
         return self.query, self.key, self.value
 
     def attention(self, lengths, scaling=None, reach=None, causal=False):
-        return attention_by_sequence(self.query, self.key, self.value, lengths, scaling, reach, causal)
+        boundaries = torch.tensor([0, *itertools.accumulate(lengths)], dtype=torch.int32)
+        return attention_by_sequence(*self.inputs(), boundaries, scaling=scaling, reach=reach, causal=causal)
 
     def to(self, dtype):
         """The same states as leaves of this type."""

@@ -10,7 +10,7 @@ from datasets import Dataset
 from scipy.stats import t
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.encoding.embedders import ClassifierEmbedder
+from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.fitting.drift import measure
 from docsplit_hf.fitting.drift.measure import (
     DriftPeriod,
@@ -59,6 +59,12 @@ def test_drift_agrees_with_the_answers_of_the_pipeline(fitted, texts, monkeypatc
     assert report.rejected.now == np.mean(rejected) and 0 < report.rejected.now < 1
     held_out = fitted.datastore.fitted.arrays["held_out_probabilities"]
     assert report.rejected.then >= np.mean(held_out.max(1) < level) and report.level == level
+
+
+def test_a_text_without_content_counts_as_rejected_however_sure_its_answer_is(fitted, texts, monkeypatch):
+    monkeypatch.setattr(Guarantees, "level_thresholds", lambda self, error, most_lost=None: np.array([0.0]))
+    assert fitted(["?!"], reject=0.05)[0]["reason"] == "no content"
+    assert fitted.measure_drift([*texts[32:35], "?!"]).rejected.now == 1 / 4
 
 
 def test_drift_is_reported_only_for_different_texts(fitted, texts):

@@ -207,3 +207,16 @@ def test_a_label_of_few_examples_has_the_threshold_of_all():
 
 def test_without_examples_the_threshold_is_a_half():
     assert label_thresholds(np.zeros((0, 2)), np.zeros((0, 2))).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_the_log_likelihood_is_that_of_the_held_out_answers(multi_label):
+    store = make_store(30, 0, multi_label=multi_label)
+    fitted = fit_experts(Problem(store.snapshot), show_progress=False)
+    probabilities = fitted.held_out.probabilities.astype(np.float64)
+    labels = fitted.held_out.labels
+    expected = np.log(probabilities[labels]).sum()
+    if multi_label:  # of each text, the mean over the labels
+        expected = (expected + np.log(1 - probabilities[~labels]).sum()) / len(store.label_names)
+    # Within the shift for the frequencies of the labels in each fold, which the answers have and it has not.
+    assert fitted.log_likelihood == pytest.approx(expected, rel=0.01) and expected < 0

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.snapshot import FittedState
+from docsplit_hf.arrays.fitted_state import FittedState
 from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem

@@ -7,8 +7,8 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf.classifier.exported_classifier import load_snapshot
+from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.reading.example_texts import load_example_texts
-from docsplit_hf.storage.tables import row_folder
 
 from ...documents import write_docx
 
@@ -57,7 +57,7 @@ def test_removed_texts_are_nowhere_after_the_next_save(pipe, file, tmp_path):
     pipe.save_pretrained(folder)
     assert {name.partition("-")[0] for name in traces(folder)} == {"rows", "document_rows", "vocabulary"}
     load_snapshot(folder, None, None, memory_map=True)  # copies the rows to the cache of this machine
-    cached = set(row_folder().glob("*.arrow"))
+    cached = set(cache_folder("rows").glob("*.arrow"))
     with_words = [path for path in cached if any(word.encode() in path.read_bytes().lower() for word in WORDS)]
     assert with_words
     pipe.remove_examples(["secret"], files=[file])

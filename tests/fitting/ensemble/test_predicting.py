@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 from docsplit_hf.arrays.passages import Predictions
+from docsplit_hf.fitting.ensemble import explaining
 from docsplit_hf.fitting.ensemble.explaining import MAX_EXPLAINED_WORDS, explain
 from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.predicting import predict_with_experts
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.fitting.experts.neighbor_expert import VOTERS
 from docsplit_hf.fitting.prediction import TextInputs
+from docsplit_hf.reading.files.places import Place
+from docsplit_hf.reading.origins import Origin
 
 from .stores import COMMON, NAMES, OWN, fitted_store, make_queries, score
 
@@ -102,3 +105,26 @@ def test_without_texts_no_words_explain_and_a_later_label_has_a_note():
     of_later_label = explain(answers, ensemble, 0, 7)
     assert (of_later_label["against"], of_later_label["experts"], of_later_label["words"]) == (None, {}, [])
     assert "added after fit()" in of_later_label["note"]
+
+
+def test_a_word_on_several_pages_speaks_for_each_by_how_often_it_is_there(monkeypatch):
+    store = fitted_store()
+    ensemble = Fit.from_state(store.fitted).ensemble
+
+    def decides(*pages, **contributions):
+        """The number of the page that decides if words contribute so much to a label."""
+        starts = np.cumsum([0, *(len(page) + 1 for page in pages)])
+        places = [
+            Place("page", str(i), start, start + len(page))
+            for i, (page, start) in enumerate(zip(pages, starts, strict=False))
+        ]
+        text = "\n".join(pages)
+        scored = score_texts(prepare_experts(store.snapshot), make_queries(1)[1], [text], None)
+        of_words = [contributions.get(ensemble.terms[term], 0.0) for term in scored.words.row(0).indices]
+        monkeypatch.setattr(explaining, "_word_contributions", lambda *_: iter([np.array(of_words)]))
+        return int(explaining.deciding_place(scored, ensemble, 0, 0, text, Origin("a.pdf", tuple(places))).name)
+
+    assert decides("one apple", "pear and pear", apple=3.0, pear=2.0) == 0  # 3 against 2, however often it is there
+    assert decides("one apple", "pear and pear", apple=1.5, pear=2.0) == 1
+    assert decides("apple and pear", "apple with apple", apple=3.0, pear=0.5) == 1  # 1 + 0.5 against 2
+    assert decides("apple and pear", "apple with apple", apple=3.0, pear=1.5) == 0

@@ -161,7 +161,7 @@ def test_the_corpus_has_all_texts_and_the_places_of_the_examples():
     store = make_store(pairs=True)
     found = make_corpus(store.snapshot)
     assert len(found.ids) == len(set(found.ids.tolist())) == len(found.vectors) == 72
-    texts = joined_texts(store.texts, store.text_pairs)
+    texts = joined_texts(store.texts, store.snapshot.rows["text_pair"].to_pylist())
     rows = Tfidf(found.terms, found.idf).transform(texts)
     words = sp.csr_matrix((rows.data, rows.indices, rows.indptr), rows.shape)
     assert len(found.rows) == 12 and (words != found.words[found.rows]).nnz == 0

@@ -48,7 +48,7 @@ def make_pdf(pages, picture_on=(), extra=b""):
 
 def assemble_pdf(objects, extra=b""):
     """A PDF file of objects, the first of which is the catalog."""
-    content = b"%PDF-1.4\n"
+    content = bytearray(b"%PDF-1.4\n")
     offsets = []
     for number, body in enumerate(objects, start=1):
         offsets.append(len(content))
@@ -56,7 +56,7 @@ def assemble_pdf(objects, extra=b""):
     table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
     count = len(objects) + 1
     trailer = b"trailer << /Size %d /Root 1 0 R %s >>\nstartxref\n%d\n%%%%EOF" % (count, extra, len(content))
-    return content + b"xref\n0 %d\n0000000000 65535 f \n%s%s" % (count, table, trailer)
+    return bytes(content) + b"xref\n0 %d\n0000000000 65535 f \n%s%s" % (count, table, trailer)
 
 
 def make_docx(body, relations="", **members):

@@ -1,5 +1,6 @@
 """Hostile and damaged files: each is refused with a reason, in time and memory, and nothing is fetched or written."""
 
+import functools
 import io
 import os
 import sys
@@ -143,71 +144,77 @@ def ole(stream):
     return b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + stream
 
 
-REFUSED = {
-    "bomb.zip": (make_zip({"a.txt": bytes(20_000_000)}), {UNPACKS_TOO_LARGE}),
-    "many.zip": (make_zip({f"{n}.txt": b"x" * 900_000 for n in range(120)}), {UNPACKS_TOO_LARGE}),
-    "overlapping.zip": (overlapping_zip(), {UNPACKS_TOO_LARGE, DAMAGED}),
-    "nested.zip": (nested(10), {NESTED_TOO_DEEP}),
-    "nested_bomb.zip": (make_zip({"b.zip": make_zip({"a.txt": bytes(20_000_000)})}), {UNPACKS_TOO_LARGE}),
-    "members.zip": (make_zip({f"{n}": "x" for n in range(25_000)}), {TOO_MANY_PAGES}),
-    "lying.docx": (lying_zip(), {DAMAGED, UNPACKS_TOO_LARGE}),
-    "bomb.docx": (make_docx("<w:p/>" + " " * 20_000_000), {UNPACKS_TOO_LARGE}),
-    "bomb.xlsx": (
-        with_member(make_xlsx({"a": [["b"]]}), "xl/worksheets/sheet1.xml", SHEET.format(" " * 20_000_000)),
-        {UNPACKS_TOO_LARGE},
-    ),
-    "bomb.odt": (make_odt(" " * 20_000_000), {UNPACKS_TOO_LARGE}),
-    "bomb.epub": (make_epub(["<p>" + "a" * 20_000_000]), {UNPACKS_TOO_LARGE}),
-    "bomb.eml": (make_mail("x", [("b.zip", make_zip({"a.txt": bytes(20_000_000)}))]), {UNPACKS_TOO_LARGE}),
-    "entities.odt": (make_odt("<text:p>&c;</text:p>", doctype=ENTITIES), {XML_ENTITIES}),
-    "outside.odt": (make_odt("<text:p>&secret;</text:p>", doctype=OUTSIDE), {XML_ENTITIES}),
-    "entities.docx": (
-        with_member(make_docx(""), "word/document.xml", ENTITIES + "<x><p><t>&c;</t></p></x>"),
-        {XML_ENTITIES},
-    ),
-    "entities.pptx": (
-        with_member(make_pptx(["a"]), "ppt/slides/slide0.xml", OUTSIDE + "<x><p><t>&secret;</t></p></x>"),
-        {XML_ENTITIES},
-    ),
-    "deep.docx": (make_docx("<w:p>" * 5_000 + "</w:p>" * 5_000), {NESTED_TOO_DEEP}),
-    "far_cell.xlsx": (
-        with_member(
-            make_xlsx({"a": [["b"]]}),
-            "xl/worksheets/sheet1.xml",
-            SHEET.format('<row><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'),
+@functools.cache
+def hostile_files():
+    """The content of each file by its name, and the reasons with which it may be refused."""
+    return {
+        "bomb.zip": (make_zip({"a.txt": bytes(20_000_000)}), {UNPACKS_TOO_LARGE}),
+        "many.zip": (make_zip({f"{n}.txt": b"x" * 900_000 for n in range(120)}), {UNPACKS_TOO_LARGE}),
+        "overlapping.zip": (overlapping_zip(), {UNPACKS_TOO_LARGE, DAMAGED}),
+        "nested.zip": (nested(10), {NESTED_TOO_DEEP}),
+        "nested_bomb.zip": (make_zip({"b.zip": make_zip({"a.txt": bytes(20_000_000)})}), {UNPACKS_TOO_LARGE}),
+        "members.zip": (make_zip({f"{n}": "x" for n in range(25_000)}), {TOO_MANY_PAGES}),
+        "lying.docx": (lying_zip(), {DAMAGED, UNPACKS_TOO_LARGE}),
+        "bomb.docx": (make_docx("<w:p/>" + " " * 20_000_000), {UNPACKS_TOO_LARGE}),
+        "bomb.xlsx": (
+            with_member(make_xlsx({"a": [["b"]]}), "xl/worksheets/sheet1.xml", SHEET.format(" " * 20_000_000)),
+            {UNPACKS_TOO_LARGE},
         ),
-        {CRASHED, TOO_MUCH_MEMORY, TIMED_OUT, DAMAGED},
-    ),
-    "deep.html": (b"<html>" + b"<div>" * 300_000 + b"x", {TIMED_OUT, CRASHED, TOO_MUCH_MEMORY}),
-    "deep.rtf": (b"{\\rtf1 " + b"{" * 1_000_000, {EMPTY, TIMED_OUT, DAMAGED}),
-    "loop.pdf": (looping_pdf(), {EMPTY, DAMAGED, TIMED_OUT}),
-    "forms.pdf": (pdf_of_looping_forms(), {EMPTY, DAMAGED, TIMED_OUT, CRASHED}),
-    "bomb.pdf": (pdf_with_bomb(), {EMPTY, TOO_MUCH_MEMORY, CRASHED, TIMED_OUT}),
-    "pages.pdf": (make_pdf(["page"] * 10_000), {TOO_MANY_PAGES}),
-    "scan.pdf": (make_pdf(["", ""], picture_on=(0, 1)), {SCANNED}),
-    "cut.pdf": (make_pdf(["A page."] * 5)[:300], {DAMAGED, EMPTY}),
-    "noise.pdf": (b"%PDF-1.7\n" + bytes(range(256)) * 400, {DAMAGED}),
-    "cut.docx": (make_docx(paragraph("x") * 1_000)[:-60], {DAMAGED}),
-    "not_xml.docx": (with_member(make_docx(""), "word/document.xml", "<w:p>"), {DAMAGED}),
-    "no_body.docx": (make_zip({"[Content_Types].xml": "<Types/>", "word/x.xml": "<x/>"}), {DAMAGED}),
-    "no_slide.pptx": (make_zip({"[Content_Types].xml": "<Types/>", "ppt/x.xml": "<x/>"}), {DAMAGED}),
-    "no_book.epub": (make_zip({"mimetype": "application/epub+zip", "META-INF/container.xml": "<x/>"}), {DAMAGED}),
-    "cut.msg": (ole(bytes(600)), {DAMAGED, UNKNOWN_FORMAT}),
-    "empty.txt": (b"", {EMPTY}),
-    "blank.html": (b"<html><script>alert(1)</script></html>", {EMPTY}),
-    "empty.zip": (make_zip({}), {EMPTY}),
-    "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), {UNKNOWN_FORMAT}),
-    "program": (b"\x7fELF" + bytes(200), {UNKNOWN_FORMAT}),
-    "mails.eml": (mails_in_mails(12), {NESTED_TOO_DEEP}),
-    "long.txt": (b"word " * 5_000_000, {TOO_LARGE}),
-}  # fmt: skip
+        "bomb.odt": (make_odt(" " * 20_000_000), {UNPACKS_TOO_LARGE}),
+        "bomb.epub": (make_epub(["<p>" + "a" * 20_000_000]), {UNPACKS_TOO_LARGE}),
+        "bomb.eml": (make_mail("x", [("b.zip", make_zip({"a.txt": bytes(20_000_000)}))]), {UNPACKS_TOO_LARGE}),
+        "entities.odt": (make_odt("<text:p>&c;</text:p>", doctype=ENTITIES), {XML_ENTITIES}),
+        "outside.odt": (make_odt("<text:p>&secret;</text:p>", doctype=OUTSIDE), {XML_ENTITIES}),
+        "entities.docx": (
+            with_member(make_docx(""), "word/document.xml", ENTITIES + "<x><p><t>&c;</t></p></x>"),
+            {XML_ENTITIES},
+        ),
+        "entities.pptx": (
+            with_member(make_pptx(["a"]), "ppt/slides/slide0.xml", OUTSIDE + "<x><p><t>&secret;</t></p></x>"),
+            {XML_ENTITIES},
+        ),
+        "deep.docx": (make_docx("<w:p>" * 5_000 + "</w:p>" * 5_000), {NESTED_TOO_DEEP}),
+        "far_cell.xlsx": (
+            with_member(
+                make_xlsx({"a": [["b"]]}),
+                "xl/worksheets/sheet1.xml",
+                SHEET.format('<row><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>'),
+            ),
+            {CRASHED, TOO_MUCH_MEMORY, TIMED_OUT, DAMAGED},
+        ),
+        "deep.html": (b"<html>" + b"<div>" * 300_000 + b"x", {TIMED_OUT, CRASHED, TOO_MUCH_MEMORY}),
+        "deep.rtf": (b"{\\rtf1 " + b"{" * 1_000_000, {EMPTY, TIMED_OUT, DAMAGED}),
+        "loop.pdf": (looping_pdf(), {EMPTY, DAMAGED, TIMED_OUT}),
+        "forms.pdf": (pdf_of_looping_forms(), {EMPTY, DAMAGED, TIMED_OUT, CRASHED}),
+        "bomb.pdf": (pdf_with_bomb(), {EMPTY, TOO_MUCH_MEMORY, CRASHED, TIMED_OUT}),
+        "pages.pdf": (make_pdf(["page"] * 10_000), {TOO_MANY_PAGES}),
+        "scan.pdf": (make_pdf(["", ""], picture_on=(0, 1)), {SCANNED}),
+        "cut.pdf": (make_pdf(["A page."] * 5)[:300], {DAMAGED, EMPTY}),
+        "noise.pdf": (b"%PDF-1.7\n" + bytes(range(256)) * 400, {DAMAGED}),
+        "cut.docx": (make_docx(paragraph("x") * 1_000)[:-60], {DAMAGED}),
+        "not_xml.docx": (with_member(make_docx(""), "word/document.xml", "<w:p>"), {DAMAGED}),
+        "no_body.docx": (make_zip({"[Content_Types].xml": "<Types/>", "word/x.xml": "<x/>"}), {DAMAGED}),
+        "no_slide.pptx": (make_zip({"[Content_Types].xml": "<Types/>", "ppt/x.xml": "<x/>"}), {DAMAGED}),
+        "no_book.epub": (make_zip({"mimetype": "application/epub+zip", "META-INF/container.xml": "<x/>"}), {DAMAGED}),
+        "cut.msg": (ole(bytes(600)), {DAMAGED, UNKNOWN_FORMAT}),
+        "empty.txt": (b"", {EMPTY}),
+        "blank.html": (b"<html><script>alert(1)</script></html>", {EMPTY}),
+        "empty.zip": (make_zip({}), {EMPTY}),
+        "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), {UNKNOWN_FORMAT}),
+        "program": (b"\x7fELF" + bytes(200), {UNKNOWN_FORMAT}),
+        "mails.eml": (mails_in_mails(12), {NESTED_TOO_DEEP}),
+        "long.txt": (b"word " * 5_000_000, {TOO_LARGE}),
+    }  # fmt: skip
+
+
 OPTIONS = FileOptions(seconds=5, max_unpacked_bytes=100_000_000)
 
 
 def test_forty_hostile_files_are_refused_in_time_and_memory(tmp_path):
-    assert len(REFUSED) == 40
+    refused = hostile_files()
+    assert len(refused) == 40
     paths = []
-    for name, (content, _) in REFUSED.items():
+    for name, (content, _) in refused.items():
         paths.append(tmp_path / name)
         paths[-1].write_bytes(content)
     good = tmp_path / "good.txt"
@@ -215,7 +222,7 @@ def test_forty_hostile_files_are_refused_in_time_and_memory(tmp_path):
     before = set(tmp_path.rglob("*"))
     done = read_apart([*paths, good], OPTIONS)
     reasons = {path.name: getattr(result, "reason", result) for path, result in zip(paths, done.results, strict=False)}
-    wrong = {name: reason for name, reason in reasons.items() if reason not in REFUSED[name][1]}
+    wrong = {name: reason for name, reason in reasons.items() if reason not in refused[name][1]}
     assert not wrong
     assert all(result.remedy and result.file == str(path) for path, result in zip(paths, done.results, strict=False))
     assert done.results[-1].text == "It is read, whatever came before."
@@ -277,7 +284,7 @@ def test_macros_scripts_and_addresses_are_ignored(tmp_path, monkeypatch):
 
 def test_a_slow_file_is_ended_and_the_rest_goes_on(tmp_path):
     slow = tmp_path / "slow.html"
-    slow.write_bytes(REFUSED["deep.html"][0])
+    slow.write_bytes(hostile_files()["deep.html"][0])
     fast = tmp_path / "fast.txt"
     fast.write_text("fast")
     first, second = read_files([slow, fast], FileOptions(seconds=1), processes=1, show_progress=False)

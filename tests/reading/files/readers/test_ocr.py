@@ -1,5 +1,6 @@
 """Scanned pages are recognized by either engine, counted before, and keep their numbers."""
 
+import math
 import shutil
 import sys
 
@@ -10,7 +11,13 @@ from docsplit_hf.reading.files.failures import MISSING_LIBRARY, MISSING_PROGRAM,
 from docsplit_hf.reading.files.formats import read_text
 from docsplit_hf.reading.files.options import OCR_ENGINES, FileOptions
 from docsplit_hf.reading.files.reader import read_files
-from docsplit_hf.reading.files.readers.ocr import installed_engine, memory_of_engine
+from docsplit_hf.reading.files.readers.ocr import (
+    DOTS_PER_INCH,
+    LARGEST_PICTURE,
+    _render,
+    installed_engine,
+    memory_of_engine,
+)
 from docsplit_hf.reading.files.workers import Worker
 
 from ..sample_files import make_mail, make_pdf, make_zip
@@ -35,7 +42,8 @@ def scan(tmp_path):
     with pypdfium2.PdfDocument(make_pdf([LINES])) as document:
         picture = document[0].render(scale=3).to_pil()
     path = tmp_path / "scan.pdf"
-    picture.save(path, save_all=True, append_images=[Image.new("RGB", picture.size, "white")])
+    dots = 3 * 72  # an inch, so that the page has its size again: the engine takes seconds more for a larger one
+    picture.save(path, save_all=True, append_images=[Image.new("RGB", picture.size, "white")], resolution=dots)
     with pypdfium2.PdfDocument(path) as scanned, pypdfium2.PdfDocument(make_pdf(["Two keys are handed over."])) as text:
         scanned.import_pages(text)
         scanned.save(path.with_name("mixed.pdf"))
@@ -69,6 +77,18 @@ def test_scanned_pages_are_recognized_and_keep_their_numbers(scan, engine):
     assert alone.text.split() == LINES.split()
     assert [place.name for place in alone.places] == ["1"] and not alone.left_out
     assert [place.name for place in mixed.places] == ["1", "3"] and mixed.text.endswith("Two keys are handed over.")
+
+
+@pytest.mark.parametrize("engine", OCR_ENGINES)
+def test_a_page_has_the_dots_that_the_engine_reads_unless_it_is_larger_than_most(engine):
+    import pypdfium2
+
+    document = pypdfium2.PdfDocument.new()
+    scale = DOTS_PER_INCH[engine] / 72
+    letter = _render(document.new_page(612, 792), engine)
+    assert (letter.width, letter.height) == (math.ceil(612 * scale), math.ceil(792 * scale))
+    large = _render(document.new_page(4_000, 8_000), engine)
+    assert large.width * large.height == pytest.approx(LARGEST_PICTURE[engine], rel=0.001)
 
 
 def test_an_engine_that_is_missing_is_named(monkeypatch):

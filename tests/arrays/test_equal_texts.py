@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.arrays.duplicates import equal_neighbors, number_texts
 from docsplit_hf.arrays.row_table import make_rows
+from docsplit_hf.arrays.snapshot import equal_neighbors, number_texts
 from docsplit_hf.reading.characters import replace_lone_surrogates
 
 PAIRS = st.tuples(st.sampled_from(["", "a", "b", "a\ud800", "b\x00"]) | st.text(), st.sampled_from([None, "", "a"]))

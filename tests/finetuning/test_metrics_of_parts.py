@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from docsplit_hf.finetuning.evaluation import classification_metrics, prediction_metrics
+from docsplit_hf.finetuning.metrics_of_parts import classification_metrics, prediction_metrics
 
 NAMES = ("accuracy", "macro_f1", "matthews_correlation", "log_loss")
 

@@ -15,13 +15,12 @@ from ..reading.text_warnings import unlogged
 from .backends.precision import use_precision
 from .checkpoints.checkpoint import load_tokenizer
 from .checkpoints.fingerprint import make_probe
-from .chunk_outputs import EmbeddedChunks
 from .chunking import Chunk, probe_length
 from .embed_chunks import embed_chunks
 from .portable.configuration_knn_classifier import KNNClassifierConfig
 from .portable.modeling_knn_classifier import KNNClassifier
 from .portable.run_encoder import check_max_length, max_positions, use_packing
-from .text_embedder import ChunkedEmbedder, EmbeddingOptions, TextEmbedder
+from .text_embedder import ChunkedEmbedder, EmbeddingOptions, TextEmbedder, combine_chunks
 
 LONGEST_INPUT = 1_000_000  # tokens; some tokenizers state a maximum length that is too large for their own backend
 
@@ -74,7 +73,6 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
         model = self.model.eval()
         config = self.config
         first_pooled = self.chunk_settings().first_pooled
-        embedded = EmbeddedChunks(len(texts), config.retrieval_size, config.num_labels, self.long_documents)
 
         def pool_states(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             output = model.read_states(states, mask, first_pooled)
@@ -89,9 +87,8 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
             options=replace(self.options, long_documents=self.long_documents),
             pool_states=pool_states,
         )
-        for group, (embeddings, logits) in groups:
-            embedded.add(group, embeddings.numpy(), logits.numpy())
-        return embedded.all()
+        outputs = ((group, embeddings.numpy(), logits.numpy()) for group, (embeddings, logits) in groups)
+        return combine_chunks(outputs, len(texts), config.retrieval_size, config.num_labels, self.long_documents)
 
 
 def make_embedder(
@@ -112,7 +109,7 @@ def make_embedder(
     """
     embedding_options = EmbeddingOptions(**options)
     if getattr(model.config, "endpoint", None):
-        from .backends.endpoint import EndpointEmbedder
+        from .backends.endpoint_classifier import EndpointEmbedder
 
         return EndpointEmbedder(model, tokenizer=None, options=embedding_options)
     name = model.config.name_or_path

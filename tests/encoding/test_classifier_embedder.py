@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from docsplit_hf import KNNClassifier, KNNClassifierConfig
-from docsplit_hf.encoding.embedders import make_embedder
+from docsplit_hf.encoding.classifier_embedder import make_embedder
 from docsplit_hf.reading.text_warnings import unlogged
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from docsplit_hf.classifier.predict_file import PredictionFiles, check_files
-from docsplit_hf.classifier.sorting.sorted_files import MANIFEST, check_not_inside, read_sorted
+from docsplit_hf.classifier.sorting.manifest import MANIFEST, check_not_inside, read_sorted
 from docsplit_hf.classifier.sorting.sorted_folder import TEMPORARY, sort_files
 from docsplit_hf.classifier.sorting.undo_sorting import undo_sorting
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from docsplit_hf import DocumentEncoder
-from docsplit_hf.encoding.backends import torch_backend
-from docsplit_hf.encoding.backends.torch_backend import (
+from docsplit_hf.encoding.backends import precision
+from docsplit_hf.encoding.backends.precision import (
     OneDNNLinear,
     inference_mode,
     is_for_onednn,
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def processor(monkeypatch):
-    monkeypatch.setattr(torch_backend, "_warned_devices", set())
+    monkeypatch.setattr(precision, "_warned_devices", set())
     return lambda **named: monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: named, raising=False)
 
 
@@ -112,7 +112,7 @@ def test_other_dtypes_are_left_to_torch():
 def test_inference_uses_onednn(monkeypatch: pytest.MonkeyPatch):
     seen = []
     monkeypatch.setattr(
-        "docsplit_hf.encoding.backends.torch_backend.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
+        "docsplit_hf.encoding.backends.precision.is_for_onednn", lambda *tensors: bool(seen.append(tensors))
     )
     with inference_mode(CPU):
         nn.Linear(8, 3)(torch.randn(2, 8))

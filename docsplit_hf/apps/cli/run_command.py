@@ -21,12 +21,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from ..reading.files.options import OCR_VARIABLE
+from ...reading.files.options import OCR_VARIABLE
 
 if TYPE_CHECKING:
-    from .arguments import ShareableTrainingArguments
+    from ...training.arguments import ShareableTrainingArguments
 
-PACKAGE_FOLDER = Path(__file__).parents[1]
+PACKAGE_FOLDER = Path(__file__).parents[2]
 # Options of the Trainer that most runs need; the short help shows them.
 COMMON_TRAINER_OPTIONS = {
     "learning_rate",
@@ -220,16 +220,10 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
             print(json.dumps(figures, default=str))
     except KeyboardInterrupt as interrupt:
         _end(INTERRUPTED, str(interrupt) or f"Stopped. {when_stopped}", interrupt)
-    except (ImportError, OSError, ValueError, *_out_of_memory()) as error:
+    except (ImportError, OSError, RuntimeError, ValueError) as error:
         if not _is_raised_in(error, PACKAGE_FOLDER, Path(main.__code__.co_filename).parent):
             raise
         _end(WRONG_INPUT, f"{Path(sys.argv[0]).name}: error: {as_typed(str(error))}", error)
-
-
-def _out_of_memory() -> tuple[type[Exception], ...]:
-    """The error of torch for a full GPU, if torch was imported."""
-    torch = sys.modules.get("torch")
-    return () if torch is None else (torch.OutOfMemoryError,)
 
 
 def start_run(
@@ -238,8 +232,8 @@ def start_run(
     """Show the log, protect the output folder, set the seed; return the checkpoint to resume from, or None."""
     from transformers import set_seed
 
-    from .checkpoint_folders import check_output_dir
-    from .resuming import checkpoint_to_resume
+    from ...training.checkpoint_folders import check_output_dir
+    from ...training.resuming import checkpoint_to_resume
 
     show_log(args.process_index)
     resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)
@@ -301,16 +295,7 @@ def _end(code: int, message: str, error: BaseException) -> NoReturn:
     """Print a message and end the process."""
     if code != INTERRUPTED or os.environ.get("RANK", "0") == "0":
         print(f"\n{message}", file=sys.stderr, flush=True)
-    if _process_count() > 1:  # the process group would wait for the others, which may have ended
+    if os.environ.get("WORLD_SIZE", "1") != "1":  # the process group would wait for the others, which may have ended
         sys.stdout.flush()
         os._exit(code)
     raise SystemExit(code) from error
-
-
-def _process_count() -> int:
-    """The number of processes that train together; one, if torch was not imported."""
-    if "torch" not in sys.modules:
-        return 1
-    from .distributed import process_count
-
-    return process_count()

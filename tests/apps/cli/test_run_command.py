@@ -13,11 +13,11 @@ import pytest
 from transformers import HfArgumentParser
 
 from docsplit_hf import ContrastiveTrainingArguments, FileOptions, load_documents
-from docsplit_hf.training.command_line import as_typed, parse_arguments, run_script, show_log
+from docsplit_hf.apps.cli.run_command import as_typed, parse_arguments, run_script, show_log
 from docsplit_hf.training.resuming import checkpoint_to_resume
 
-from ..documents import write_pdf
-from ..end_to_end.forked import finish_script, start_script
+from ...documents import write_pdf
+from ...end_to_end.forked import finish_script, start_script
 
 
 @dataclass
@@ -141,7 +141,7 @@ def test_in_a_shell_an_error_has_options_in_place_of_python_arguments(said, type
 
 SCRIPT = """
 import multiprocessing, os, time
-from docsplit_hf.training.command_line import run_script
+from docsplit_hf.apps.cli.run_command import run_script
 
 def work():
     time.sleep(60)

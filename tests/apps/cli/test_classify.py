@@ -1,0 +1,51 @@
+"""What docsplit classify opens and says."""
+
+from pathlib import Path
+
+import pytest
+
+from docsplit_hf.apps.cli import classify
+from docsplit_hf.apps.cli.classify import AnswerArguments, PredictionArguments, describe_outcome, open_to_answer
+from docsplit_hf.classifier.predict_file import Outcome, PredictionFiles
+
+FILES = PredictionFiles(source=Path("inbox"), target=Path("out/answers.csv"))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ({}, "20 texts were classified: out/answers.csv."),
+        ({"resumed": 7}, "20 texts were classified (7 rows before the interruption): out/answers.csv."),
+        ({"without_text": 3}, "17 texts were classified: out/answers.csv. Rows without a text got no label: 3."),
+        (
+            {"without_text": 3, "rejected": 4},
+            "13 texts were classified: out/answers.csv. Rows without a text got no label: 3. Texts that are uncertain, "
+            "novel or without content got no label: 4.",
+        ),
+        (
+            {"rejected": 4, "failed": 5},
+            "11 texts were classified: out/answers.csv. Texts that are uncertain, novel or without content got no "
+            "label: 4. Files that could not be read: 5, listed with their reasons in out/failed.csv.",
+        ),
+    ],
+)
+def test_texts_that_got_a_label_are_counted_apart_from_each_kind_of_others(numbers, said):
+    outcome = Outcome(**({"rows": 20, "without_text": 0, "resumed": 0, "rejected": 0} | numbers))
+    assert describe_outcome(outcome, FILES) == said
+
+
+@pytest.mark.parametrize(
+    ("options", "is_exported", "opened"),
+    [
+        ({}, True, "exported"),
+        ({}, False, "pipeline"),
+        ({"bf16": True}, True, "pipeline"),  # an exported model computes in float32
+    ],
+)
+def test_an_exported_model_answers_unless_an_option_needs_the_pipeline(
+    options, is_exported, opened, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(classify, "open_exported", lambda name, trust: "exported" if is_exported else None)
+    monkeypatch.setattr(classify, "open_classifier", lambda name, use_cpu: "pipeline")
+    arguments = PredictionArguments(model_name_or_path=str(tmp_path), predict="new.csv")
+    assert open_to_answer(arguments, AnswerArguments(**options)) == opened

@@ -7,8 +7,7 @@ import sys
 from importlib import import_module
 
 from .apps.cli.commands import COMMANDS, REMOVED, REMOVED_OPTIONS, help_of
-from .apps.pipelines import check_installation
-from .extras import check_command, options_of
+from .extras import check_command, check_full_installation, options_of
 
 WRONG_INPUT = 2  # exit code, the same as argparse's
 
@@ -38,8 +37,8 @@ def main() -> None:
         return
     try:
         check_command(command, options)
-        if COMMANDS[command].registers:
-            check_installation(f"docsplit {command}")
+        if COMMANDS[command].needs_torch:
+            check_full_installation(f"docsplit {command}")
     except ModuleNotFoundError as error:
         parser.exit(WRONG_INPUT, f"{error}\n")
     sys.argv = [f"docsplit {command}", *options]

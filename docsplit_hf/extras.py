@@ -35,6 +35,12 @@ def is_full_installation() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("torch", "transformers"))
 
 
+def check_full_installation(what: str) -> None:
+    """Raise ``ModuleNotFoundError`` if torch or transformers is missing; ``what`` names the feature that needs them."""
+    if not is_full_installation():
+        raise ModuleNotFoundError(f"{what} needs torch and transformers: pip install -e . in the clone of docsplit_hf.")
+
+
 def install_line(extra: str) -> str:
     """Return the command that installs an extra from a clone of docsplit_hf, which is not on a package index."""
     return f"""pip install -e ".[{extra}]" (in the clone of docsplit_hf)"""

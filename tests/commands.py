@@ -14,14 +14,14 @@ from docsplit_hf.apps.cli.commands import with_options
 from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.evaluate import EvaluationArguments
 from docsplit_hf.apps.cli.export import ExportArguments
-from docsplit_hf.apps.cli.fit import FitArguments
 from docsplit_hf.apps.cli.fit_and_classify import two_commands
+from docsplit_hf.apps.cli.fit_arguments import FitArguments
 from docsplit_hf.apps.cli.labeled_arguments import LabeledArguments
 from docsplit_hf.apps.cli.suggest import SuggestionArguments
 from docsplit_hf.apps.cli.train import DataArguments, ModelArguments, RunArguments
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.apps.cli.watch import WatchArguments
-from docsplit_hf.evaluation.comparison import ComparisonSettings
+from docsplit_hf.evaluation.settings import ComparisonSettings
 from docsplit_hf.pretraining.objectives import OBJECTIVES
 from docsplit_hf.pretraining.views import VIEWS
 from experiments import papers

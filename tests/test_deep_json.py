@@ -3,7 +3,7 @@
 import pytest
 
 from docsplit_hf import load_labeled_examples
-from docsplit_hf.apps.cli.fit import read_hierarchy
+from docsplit_hf.apps.cli.fit_arguments import read_hierarchy
 from docsplit_hf.encoding.checkpoints.sentence_transformers_files import load_projection
 from docsplit_hf.reading.labels import separate_labels
 

@@ -39,7 +39,7 @@ from docsplit_hf.storage.atomic_replacement import SAVED, STAGING, replaced_at_o
 from docsplit_hf.storage.inside_folder import refuse_links, write_file
 from docsplit_hf.storage.manifest import render_manifest
 from docsplit_hf.storage.shards import shard_table, writing_shard
-from docsplit_hf.training.resuming import check_output_dir
+from docsplit_hf.training.checkpoint_folders import check_output_dir
 from experiments.evaluation.results import ResultStore
 from experiments.report.figures import save as save_figure
 

@@ -38,7 +38,7 @@ from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import probe, tfidf
 from docsplit_hf.fitting.ensemble import preparing
 from docsplit_hf.reading import versions
-from docsplit_hf.reading.file_formats import read_json_rows
+from docsplit_hf.reading.tables import read_json_rows
 from docsplit_hf.reading.versions import VersionPairs
 from docsplit_hf.training.markdown import table
 

@@ -51,6 +51,10 @@ EXPORTED = ("from docsplit_hf import Classifier", "Classifier(sys.argv[1])(sys.a
 COMMAND = "import sys; sys.argv[0] = 'docsplit'; from docsplit_hf.__main__ import main; main()"
 
 
+# As a user's Python, which keeps the modules that it has compiled: without, each start compiles docsplit_hf anew.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 class First(NamedTuple):
     """Seconds of a process to its first answer, those of its processor, and those of imports, if they are known."""
 
@@ -63,7 +67,9 @@ def ask_in_python(python: str, code: tuple[str, str], folder: Path, texts: list[
     """Answer texts by a script, and measure it."""
     script = IMPORTS.format(imports=code[0], ask=code[1])
     begun = time.perf_counter()
-    ran = subprocess.run([python, "-c", script, str(folder), *texts], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [python, "-c", script, str(folder), *texts], capture_output=True, text=True, check=True, env=ENVIRONMENT
+    )
     seconds = time.perf_counter() - begun
     found = json.loads(ran.stdout.splitlines()[-1])
     return First(seconds, found["processor"], found["imports"]), found["answers"]
@@ -77,7 +83,7 @@ def ask_command(python: str, folder: Path) -> First:
         begun = time.perf_counter()
         before = os.times()
         words = [python, "-c", COMMAND, "classify", "--model_name_or_path", str(folder), *files]
-        subprocess.run(words, capture_output=True, check=True)
+        subprocess.run(words, capture_output=True, check=True, env=ENVIRONMENT)
         seconds = time.perf_counter() - begun
         return First(seconds, _processor_since(before))
 
@@ -88,7 +94,7 @@ def ask_server(python: str, folder: Path) -> First:
     before = os.times()
     begun = time.perf_counter()
     words = [python, "-c", COMMAND, "serve", str(folder), "--port", str(port)]
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
     body = json.dumps({"text": TEXT}).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/classify", body, {"Content-Type": "application/json"})
     try:

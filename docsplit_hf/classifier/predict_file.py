@@ -59,7 +59,6 @@ class PredictionFiles:
     encoding: str | None = None
     safe_csv: bool = False  # whether to make formulas harmless in spreadsheets
     sorted_folder: Path | None = None  # folder to sort the files into, by label
-    link: bool = False  # whether to make hard links to sorted files instead of copies
     dry_run: bool = False  # whether to plan only where files would be sorted
 
     @functools.cached_property
@@ -233,7 +232,7 @@ def _finish(files: PredictionFiles, columns: list[str], rows: int, resumed: int)
     )
     paths = [document.path for document in files.documents] if files.has_documents else []
     if files.dry_run:  # the answers stay in the partial file, for the run that sorts the files
-        planned = SortedFolder(files.sorted_folder).plan(paths, _kept_answers(files.partial), link=files.link)
+        planned = SortedFolder(files.sorted_folder).plan(paths, _kept_answers(files.partial))
         return outcome._replace(planned=list(planned.values()))
     _write_answers(files, columns, found)
     if files.has_documents:
@@ -251,7 +250,7 @@ def _finish_documents(files: PredictionFiles, paths: list[Path]) -> Sorted | Non
         reports.append(FAILED)
     if files.sorted_folder is None:
         return None
-    return sort_files(_kept_answers(files.partial), paths, files.sorted_folder, files.link, reports)
+    return sort_files(_kept_answers(files.partial), paths, files.sorted_folder, reports)
 
 
 # The columns of answers in their order, if any answer has them; a list of answers, with ``top_k``, is one column.

@@ -13,8 +13,8 @@ from typing import IO, Any
 
 from ..reading.characters import replace_lone_surrogates
 from ..reading.csv_files import MARKER, harmless_cell
-from ..reading.file_formats import checked_encoding, file_format, naming, read_table_rows, read_text_file
 from ..reading.source import find_text_files, refuse_missing_file
+from ..reading.tables import checked_encoding, file_format, naming, read_table_rows, read_text_file
 from ..storage.inside_folder import temporary_file
 
 Row = dict[str, Any]

@@ -19,7 +19,7 @@ from ..encoding.chunking import SINGLE_VECTOR, check_strategy, probe_length
 from ..encoding.document_encoder import DocumentEncoder
 from ..extras import check_extra
 from ..reading.characters import replace_lone_surrogates
-from ..reading.file_formats import lines_between
+from ..reading.tables import lines_between
 from ..reading.text_warnings import sum_up_warnings, unlogged
 from ..storage.shards import DTYPES, check_settings, shard_file, shard_table, writing_shard
 from ..training.base_trainer import temporarily

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,6 @@ import torch
 from datasets import Dataset
 from scipy import sparse
 from sklearn.preprocessing import normalize
-from transformers.hf_argparser import HfArg
 
 from ..fitting.ensemble.report import LARGEST_CLASS
 from ..metrics.registry import rank_metrics, ranks_of_right
@@ -26,43 +24,14 @@ from ..reading.load_documents import load_documents
 from ..reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ..training.markdown import table
 from .probes import FITTED, LabeledFeatures, fitted_predictions, largest_class_predictions, logistic_predictions
+from .settings import PROTOCOLS, ComparisonSettings
 from .systems import EncoderSystem, Features, System
 
 logger = logging.getLogger(__name__)
 
 TEST_FRACTION = 0.2
-PROTOCOLS = {
-    "full": "a probe on frozen features, the whole training set",
-    "few_shot": "the same with a few examples per class",
-    "half_documents": "given one half of a text, find the other; needs no labels",
-}
 SHOWN = {"accuracy": "Acc", "macro_f1": "F1", "recall@1": "recall@1", "mrr": "MRR"}  # metrics, and their titles
 SPREAD = "In %; ± is the standard deviation over the repeats. Probes are linear."
-
-
-@dataclass
-class ComparisonSettings:
-    """What is measured, and how often."""
-
-    protocol: list[str] = HfArg(
-        default_factory=lambda: ["full", "few_shot"],
-        help=f"The protocols. {'; '.join(f'{name}: {description}' for name, description in PROTOCOLS.items())}.",
-        metadata={"choices": list(PROTOCOLS)},
-    )
-    shots: list[int] = HfArg(
-        default_factory=lambda: [5], help="Training examples per class in 'few_shot'; several numbers make a curve."
-    )
-    repeats: int = HfArg(default=10, help="Draws of the few examples.")
-    max_length: int = HfArg(default=512, help="Longest text in tokens that encoders read.")
-    seed: int = HfArg(default=0, help="First seed of the draws.")
-
-    def __post_init__(self) -> None:
-        for name in ("repeats", "max_length"):
-            value = getattr(self, name)
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}.")
-        if min(self.shots, default=0) < 1:
-            raise ValueError(f"shots must be numbers from 1, got {self.shots}.")
 
 
 class Task(NamedTuple):

@@ -161,6 +161,29 @@ def load_system(
     return EncoderSystem(shown or name, encoder)
 
 
+def load_systems(names: Sequence[str], ways: Sequence[str], max_length: int, bf16: bool) -> list[System]:
+    """Load systems, encoders once for each of the ``ways`` to read long texts, and word counts; all names differ."""
+    systems: list[System] = []
+    for name in names:
+        for way in ways:
+            system = load_system(name, max_length, bf16, way)
+            if system.name == name:
+                system.name = Path(name).name or name
+            if isinstance(system, TfidfSystem):
+                systems.append(system)
+                break
+            if len(ways) > 1:
+                system.name += f" ({way})"
+            systems.append(system)
+    if not any(isinstance(system, TfidfSystem) for system in systems):
+        systems.append(TfidfSystem(WORD_COUNTS))
+    shown = [system.name for system in systems]
+    for name in shown:
+        if shown.count(name) > 1:
+            raise ValueError(f"Two models are called {name!r}: rename one by '...#name=ANOTHER'.")
+    return systems
+
+
 def _load_encoder(
     name: str, base: str, options: dict[str, str], max_length: int | None, bf16: bool, long_documents: str
 ) -> TextEncoder:

@@ -31,28 +31,22 @@ def csv_records(file: TextIO, separator: str) -> Iterator[dict[str, str]]:
     Raises:
         ValueError: If a row has more fields than the header, or a quotation mark is not closed.
     """
-    records = _records(file, separator)
-    _, names = next(records, (0, []))
-    for line, fields in records:
-        if len(fields) > len(names):
-            raise ValueError(
-                f"Expected {len(names)} fields in line {line}, saw {len(fields)}: its rows have more fields than its "
-                "header: quote texts that hold the separator"
-            )
-        yield dict(zip(names, fields + [""] * (len(names) - len(fields)), strict=True))
-
-
-def _records(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The header, with the names that pandas gives, and the rows, each with the number of its line."""
     reader = csv.reader(file, delimiter=separator, strict=True)
-    is_header = True
+    names: list[str] = []
     try:
         for fields in reader:
             is_blank = len(fields) == 1 and fields[0] != "" and not fields[0].strip(" \t")
             if not fields or is_blank:  # lines that pandas skips
                 continue
-            yield reader.line_num, _names(fields) if is_header else fields
-            is_header = False
+            if not names:
+                names = _names(fields)
+                continue
+            if len(fields) > len(names):
+                raise ValueError(
+                    f"Expected {len(names)} fields in line {reader.line_num}, saw {len(fields)}: its rows have more "
+                    "fields than its header: quote texts that hold the separator"
+                )
+            yield dict(zip(names, fields + [""] * (len(names) - len(fields)), strict=True))
     except csv.Error as error:
         reason = "EOF inside string" if "unexpected end" in str(error) else str(error)
         raise ValueError(f"{reason}, at line {reader.line_num}") from error

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .characters import replace_lone_surrogates
-from .file_formats import file_format, file_state, naming, read_json_rows, refuse_separator
 from .holding_out import fingerprints_of, groups_to_hold_out, hold_out
 from .labels import (
     describe_alike,
@@ -24,6 +23,7 @@ from .labels import (
 )
 from .origins import FILE_COLUMN, PLACES_COLUMN
 from .source import SPLIT_NAMES, find_splits, kind_of, load_path
+from .tables import file_format, file_state, naming, read_json_rows, refuse_separator
 from .usable_rows import KEPT, NO_LABEL, check_columns, describe_dropped, keep_usable, outcome_of, refuse_other_types
 
 if TYPE_CHECKING:
@@ -117,8 +117,6 @@ def load_labeled_examples(
         >>> {name: len(split) for name, split in examples.items()}, examples["train"].features["label"].names
         ({'train': 18, 'validation': 2}, ['bad', 'good'])
     """
-    import datasets
-
     for name, size in (("validation_size", validation_size), ("test_size", test_size)):
         if not (0 <= size < 1 or (size >= 1 and float(size).is_integer())):
             raise ValueError(f"{name} must be a fraction below 1 or a whole number of examples, got {size}.")
@@ -132,6 +130,8 @@ def load_labeled_examples(
     named = {"text": text_column, "text_pair": text_pair_column, "label": label_column, "id": id_column}
     columns = {name: column for name, column in named.items() if column is not None}
     available = find_splits(source, config_name, csv_separator, encoding)
+    import datasets  # only now: a missing file is refused at once
+
     parts = _choose_splits(available, train=train_split, validation=validation_split, test=test_split)
     splits = {}
     train_classes: list[str] = []  # declared by a ClassLabel

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .file_formats import naming
 from .holding_out import fingerprint, fingerprints_of, hold_out
 from .origins import FILE_COLUMN, PLACES_COLUMN
 from .source import DOCUMENT_COLUMNS, as_dataset, checked_kind, load_from_hub, load_path
+from .tables import naming
 from .usable_rows import NOT_A_STRING, check_columns, describe_dropped, keep_usable, outcome_of, refuse_other_types
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def load_documents(
         >>> {name: len(split) for name, split in documents.items()}
         {'train': 18, 'test': 2}
     """
-    import datasets
-
     kind = checked_kind(source, csv_separator, encoding)
+    import datasets  # only now: a missing file is refused at once
+
     if kind == "memory":
         loaded = as_dataset(source)
         loaded = loaded.to_iterable_dataset() if streaming and isinstance(loaded, datasets.Dataset) else loaded

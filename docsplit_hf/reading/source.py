@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .characters import check_encoding
-from .file_formats import (
+from .files.finding import ALL_FILES, TEXT_FILES, files_in, log_left_out, refuse_mistyped_path
+from .origins import FILE_COLUMN, PLACES_COLUMN
+from .tables import (
     FILE_FORMATS,
     MOST_RANGES,
     file_state,
@@ -21,8 +23,6 @@ from .file_formats import (
     refuse_separator,
     without_gz,
 )
-from .files.finding import ALL_FILES, TEXT_FILES, files_in, log_left_out, refuse_mistyped_path
-from .origins import FILE_COLUMN, PLACES_COLUMN
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -26,16 +26,9 @@ from ..encoding.compiled_layers import compile_layers, why_not_compiled
 from ..storage.atomic_replacement import apply_umask_to_weights, replaced_at_once
 from ..storage.inside_folder import refuse_links, write_file
 from .arguments import STEPS_WORTH_COMPILING
+from .checkpoint_folders import STATE_FILE, complete_checkpoints, set_checkpoints_aside
 from .distributed import RunningMeans, in_fsdp_units, process_count, sum_over_processes
-from .resuming import (
-    ARGUMENTS_FILE,
-    STATE_FILE,
-    check_same_run,
-    checkpoint_to_resume,
-    complete_checkpoints,
-    describe_run,
-    set_checkpoints_aside,
-)
+from .resuming import ARGUMENTS_FILE, check_same_run, checkpoint_to_resume, describe_run
 
 logger = logging.getLogger(__name__)
 

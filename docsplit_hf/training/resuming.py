@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,19 +12,16 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import TrainingArguments
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, has_length
+from transformers.trainer_utils import has_length
 
 from ..content_hash import sha256_of_json
-from ..reading.files.failure_lists import FAILED
-from ..storage.inside_folder import refuse_links
 from .arguments import ShareableTrainingArguments
+from .checkpoint_folders import STATE_FILE, complete_checkpoints
 from .distributed import process_count
 from .markdown import public_name
 
 logger = logging.getLogger(__name__)
 
-OVERWRITTEN_FOLDER = "_overwritten"  # the Trainer pushes no names with a leading underscore to the Hub
-STATE_FILE = "trainer_state.json"  # written last, so a checkpoint without it is incomplete
 ARGUMENTS_FILE = "training_args.json"  # in each checkpoint: the arguments, and the result of describe_run
 SAMPLED_ROWS = 64  # rows of the training data that the checksum covers
 # The Trainer's arguments that change the result of a step. Others may change when a run is resumed: logging,
@@ -50,11 +45,6 @@ IGNORED_CONFIG_ENTRIES = {
 }  # fmt: skip
 
 
-def complete_checkpoints(output_dir: str | Path) -> list[Path]:
-    """The complete folders ``checkpoint-<step>`` of a run, oldest first."""
-    return [folder for _, folder in _by_step(output_dir) if (folder / STATE_FILE).is_file()]
-
-
 def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: str | Path) -> str | None:
     """Find the checkpoint to resume from, and check that it is complete; None for a new run.
 
@@ -76,40 +66,6 @@ def checkpoint_to_resume(resume_from_checkpoint: str | bool | None, output_dir: 
         advice = f"it holds {', '.join(inside)}: name one of them" if inside else "name a folder checkpoint-<step>"
         raise ValueError(f"{folder} is not a complete checkpoint (it has no {STATE_FILE}); {advice}.")
     return str(folder)
-
-
-def set_checkpoints_aside(output_dir: str | Path, after: int = -1) -> Path | None:
-    """Move checkpoints of steps above ``after`` to another folder, so that none is resumed by mistake.
-
-    Returns that folder; None if there are no such checkpoints.
-    """
-    folders = [folder for step, folder in _by_step(output_dir) if step > after]
-    if not folders:
-        return None
-    aside = Path(output_dir, OVERWRITTEN_FOLDER)
-    shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir()
-    for folder in folders:
-        folder.rename(aside / folder.name)
-    return aside
-
-
-def check_output_dir(
-    output_dir: str | Path, resume: str | bool | None, overwrite: bool, model: str | None = None
-) -> None:
-    """Refuse an output folder that is not empty, or that contains ``model``, the checkpoint to start a new run from."""
-    folder = Path(output_dir)
-    is_used = folder.is_dir() and any(path.name != FAILED for path in folder.iterdir())
-    if is_used and not resume and not overwrite:
-        go_on = "go on with that run (--resume_from_checkpoint last), " if complete_checkpoints(folder) else ""
-        raise ValueError(
-            f"The output folder {output_dir} is not empty. Choose another, {go_on}or write over it "
-            "(--overwrite_output_dir)."
-        )
-    if folder.is_dir():
-        refuse_links(folder, may_be_link=True, below=False)  # the run writes files with the same names
-    if overwrite and not resume and model and folder.resolve() in Path(model).resolve().parents:
-        raise ValueError(f"The run would start from {model} and write over {output_dir}: choose another output folder.")
 
 
 def describe_run(
@@ -164,13 +120,6 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     old = _flatten({key: value for key, value in before.items() if key not in ignored})
     new = _flatten({key: value for key, value in now.items() if key not in ignored})
     return [f"{key}: {old[key]!r}, now {new[key]!r}" for key in old if key in new and old[key] != new[key]]
-
-
-def _by_step(output_dir: str | Path) -> list[tuple[int, Path]]:
-    """Steps and folders of all checkpoints, complete or not, sorted by step."""
-    step = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-([0-9]+)")
-    folders = [path for path in Path(output_dir).glob("*") if step.fullmatch(path.name) and path.is_dir()]
-    return sorted((int(step.fullmatch(path.name)[1]), path) for path in folders)
 
 
 def _compared_entries(config: Mapping[str, Any]) -> Mapping[str, Any]:

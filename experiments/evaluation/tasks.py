@@ -16,7 +16,6 @@ import pandas as pd
 from datasets import Dataset, DatasetDict
 
 from docsplit_hf.content_hash import sha256_of_parts
-from docsplit_hf.reading.file_formats import file_format, read_json_rows
 from docsplit_hf.reading.files.finding import find_files
 from docsplit_hf.reading.holding_out import groups_to_hold_out, hold_out_of_each_class
 from docsplit_hf.reading.labeled_examples import load_labeled_examples
@@ -32,6 +31,7 @@ from docsplit_hf.reading.source import (
     load_path,
     refuse_missing_file,
 )
+from docsplit_hf.reading.tables import file_format, read_json_rows
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from docsplit_hf import AutoModelForDocSplit
 from docsplit_hf.encoding.small_bert import small_bert_config
-from docsplit_hf.training.resuming import complete_checkpoints
+from docsplit_hf.training.checkpoint_folders import complete_checkpoints
 from experiments.study.base_runs import SPECIAL_TOKENS, Size, Stage
 from experiments.study.base_training import Deadline, TimeIsUpError, free_memory, make_trainer
 from experiments.study.study_runs import Options

@@ -25,7 +25,7 @@ import numpy as np
 
 from docsplit_hf.reading.holding_out import hold_out_of_each_class
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
-from docsplit_hf.training.resuming import complete_checkpoints
+from docsplit_hf.training.checkpoint_folders import complete_checkpoints
 from experiments.study.long_start import write_long_start
 from experiments.study.study_runs import (
     ABLATIONS,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from docsplit_hf.reading.characters import replace_lone_surrogates
-from docsplit_hf.reading.file_formats import read_json_rows
+from docsplit_hf.reading.tables import read_json_rows
 
 from ..evaluation.tasks import content_hash
 

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModelForMaskedLM
 
 from docsplit_hf import AutoModelForDocSplit
-from docsplit_hf.reading.file_formats import SMALLEST_RANGE
+from docsplit_hf.reading.tables import SMALLEST_RANGE
 
 from ..end_to_end.forked import run_two_processes
 from .runs import OBJECTIVES, STEPS, shard, step, train

@@ -123,10 +123,6 @@ def test_files_are_sorted_by_label_and_undone(classifier, files, workshop, run_d
     figures = json.loads(run_docsplit("undo", str(target), "--json").splitlines()[-1])
     assert figures["removed"] == 25 and figures["changed"] == []
     assert contents(target) == {} and contents(files) == before
-    run_docsplit(*predict, "--link")
-    assert sum(path.stat().st_nlink == 2 for path in target.rglob("*") if path.is_file()) == 25
-    run_docsplit("undo", str(target))
-    assert contents(target) == {}
     assert "give a folder into which files were sorted" in run_docsplit("undo", str(target), code=2)
 
 
@@ -184,12 +180,12 @@ def test_a_killed_run_is_finished_by_the_same_command(classifier, files, worksho
     assert all(found[file] == whole[file] for file in whole if file != MANIFEST)
 
 
-def test_links_need_a_folder(classifier, files, run_docsplit):
+def test_a_plan_needs_a_folder(classifier, files, run_docsplit):
     printed = run_docsplit(
         "classify", f"--model_name_or_path={classifier[0]}", f"--predict={files / 'inbox'}", "--predict_output=a.csv",
-        "--link", code=2,
+        "--dry_run", code=2,
     )  # fmt: skip
-    assert "--link is for sorted files: give a folder by --predict_output" in printed
+    assert "--dry_run is for sorted files: give a folder by --predict_output" in printed
 
 
 def test_embeddings_keep_the_file_and_its_places(files, workshop, run_docsplit):

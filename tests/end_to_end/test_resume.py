@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from docsplit_hf import AutoModelForDocSplit
-from docsplit_hf.training.resuming import complete_checkpoints
+from docsplit_hf.training.checkpoint_folders import complete_checkpoints
 
 from .forked import LONGEST, finish_script, kill_script, start_script
 

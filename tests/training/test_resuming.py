@@ -7,15 +7,8 @@ from datasets import Dataset, IterableDataset
 from peft import LoraConfig, get_peft_model
 
 from docsplit_hf.training.arguments import ShareableTrainingArguments
-from docsplit_hf.training.resuming import (
-    check_output_dir,
-    check_same_run,
-    checkpoint_to_resume,
-    complete_checkpoints,
-    describe_run,
-    differences,
-    set_checkpoints_aside,
-)
+from docsplit_hf.training.checkpoint_folders import check_output_dir, complete_checkpoints, set_checkpoints_aside
+from docsplit_hf.training.resuming import check_same_run, checkpoint_to_resume, describe_run, differences
 
 
 @pytest.fixture

@@ -4,44 +4,43 @@ docsplit audit output/classification --output report.json
 docsplit audit output/classification --apply report.json
 """
 
+from __future__ import annotations
+
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from transformers import HfArgumentParser
-from transformers.hf_argparser import HfArg
-
-from ...classifier.pipeline import KNNClassifierPipeline
 from ...fitting.audit.report import Audit
 from .classify import open_classifier
-from .commands import with_options
-from .run_command import parse_arguments, script, show_log
-from .shared_options import refuse_processes
+from .options import option, read_options, refuse_processes
+from .run_command import script, show_log
+
+if TYPE_CHECKING:
+    from ...classifier.pipeline import KNNClassifierPipeline
 
 
 @dataclass
 class AuditArguments:
     """Classifier, and the file of the findings."""
 
-    model_name_or_path: str | None = HfArg(
+    model_name_or_path: str | None = option(
         default=None,
         help="Required, also as the first word without the name of the option: a classifier of docsplit fit.",
     )
-    output: str | None = HfArg(
+    output: str | None = option(
         default=None,
         help="A .json file for possible errors in the examples: labels that other examples contradict, duplicates, "
         "examples without similar ones, and labels that are often confused. Nothing is changed. Default: audit.json, "
         "without --apply.",
     )
-    apply: str | None = HfArg(
+    apply: str | None = option(
         default=None,
         help="A file from --output, after you edited it: assign the suggested labels to the label_issues with 'apply', "
         "remove the examples under 'remove', fit again, and save the classifier.",
     )
-    overwrite: bool = HfArg(default=False, help="Replace an existing --output, which you may have edited.")
-    use_cpu: bool = HfArg(default=False, help="Do not use a GPU.")
+    overwrite: bool = option(default=False, help="Replace an existing --output, which you may have edited.")
+    use_cpu: bool = option(default=False, help="Do not use a GPU.")
 
     def __post_init__(self) -> None:
         if self.model_name_or_path is None:
@@ -84,8 +83,7 @@ def apply_audit(pipe: KNNClassifierPipeline, audit: Audit, classifier: str) -> N
 
 def main() -> dict[str, Any]:
     """Apply an audit, make a new one, or both in this order; return the figures for ``--json``."""
-    parser = HfArgumentParser(AuditArguments, description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_options(("model_name_or_path",), sys.argv[1:]))
+    (arguments,) = read_options((AuditArguments,), __doc__, first=("model_name_or_path",))
     arguments.check_files()
     refuse_processes("audit")
     show_log()

@@ -24,13 +24,14 @@ from ...classifier.predict_file import Outcome, PredictionFiles, check_files, cl
 from ...classifier.row_files import write_rows
 from ...classifier.sorting.manifest import ANSWERS, SortedFile, count_by_folder
 from ...classifier.sorting.sorted_folder import Sorted
+from ...extras import check_full_installation
 from ...fitting.rejection import RejectionLimits
 from ...reading.characters import replace_lone_surrogates
 from ...reading.files.failure_lists import FAILED
-from ..pipelines import check_installation, open_pipeline
-from .plain_parser import PlainParser, option
-from .run_command import parse_arguments, show_log
-from .shared_options import OUTPUT_DIR, READING_OPTIONS, refuse_processes
+from ...reading.files.finding import refuse_mistyped_path
+from ..pipelines import open_pipeline
+from .options import OUTPUT_DIR, READING_OPTIONS, option, read_options, refuse_processes
+from .run_command import show_log
 
 if TYPE_CHECKING:
     from ...classifier.exported_classifier import Classifier
@@ -68,9 +69,6 @@ class PredictionArguments:
         "them. To continue after an interruption, run the same command again. An existing file is refused.",
     )
     overwrite_output_dir: bool = option(default=False, help="Replace existing answers.")
-    link: bool = option(
-        default=False, help="With a folder as --predict_output: make hard links to the documents instead of copies."
-    )
     dry_run: bool = option(
         default=False,
         help="With a folder as --predict_output: copy nothing; print where each document would go, and write it into "
@@ -105,16 +103,16 @@ class PredictionArguments:
         """Return the files, and check them before anything is computed."""
         target = Path(self.predict_output)
         is_folder = target.is_dir() or not target.suffix or self.predict_output.endswith(("/", os.sep))
-        if (self.link or self.dry_run) and not is_folder:
-            name = "link" if self.link else "dry_run"
-            raise ValueError(f"--{name} is for sorted files: give a folder by --predict_output, not the file {target}.")
+        if self.dry_run and not is_folder:
+            raise ValueError(
+                f"--dry_run is for sorted files: give a folder by --predict_output, not the file {target}."
+            )
         files = PredictionFiles(
             source=Path(self.predict),
             target=target / ANSWERS if is_folder else target,
             **{name: getattr(self, name) for name in READING_OPTIONS},
             safe_csv=self.safe_csv,
             sorted_folder=target if is_folder else None,
-            link=self.link,
             dry_run=self.dry_run,
         )
         check_files(files, self.overwrite_output_dir)
@@ -173,11 +171,14 @@ class AnswerArguments:
         return options
 
 
-def open_classifier(classifier: str, use_cpu: bool) -> KNNClassifierPipeline:
+def open_classifier(classifier: str, use_cpu: bool = False) -> KNNClassifierPipeline:
     """Open a saved classifier."""
-    check_installation(f"Opening {classifier} without an exported model (docsplit export)")
+    refuse_mistyped_path(classifier)  # before torch is imported
+    check_full_installation(f"Opening {classifier} without an exported model (docsplit export)")
     from ...encoding.checkpoints.checkpoint import open_checkpoint
+    from ...registration import register
 
+    register()
     folder = open_checkpoint(classifier).path  # raises a helpful error if the name is mistyped
     pipe = open_pipeline(folder, device="cpu" if use_cpu else None)
     if pipe.datastore is None:
@@ -266,8 +267,7 @@ def _shown_name(entry: SortedFile, source: Path) -> str:
 
 def parse(words: list[str] | None = None) -> tuple[PredictionArguments, AnswerArguments, PredictionFiles]:
     """Parse a command line, and check its files before anything is computed; None: that of the process."""
-    parser = PlainParser((PredictionArguments, AnswerArguments), description=__doc__.split("\n")[0])
-    arguments, answers = parse_arguments(parser, words, main=MAIN_OPTIONS)
+    arguments, answers = read_options((PredictionArguments, AnswerArguments), __doc__, main=MAIN_OPTIONS, words=words)
     answers.call_options()  # raises if options contradict each other
     return arguments, answers, arguments.files()
 

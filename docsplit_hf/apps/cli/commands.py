@@ -14,23 +14,23 @@ class Command(NamedTuple):
 
     module: str
     summary: str
-    registers: bool = True  # with transformers, before it runs; the others do so only if they open a pipeline
+    needs_torch: bool = True  # the others do so only if they open a classifier that was not exported
 
 
 COMMANDS = {
     "pretrain": Command("apps.cli.pretrain", "train an encoder on your unlabeled documents"),
     "fit": Command("apps.cli.fit", "make a classifier from a few labels per class"),
     "train": Command("apps.cli.train", "fine-tune a classifier on many labels per class"),
-    "classify": Command("apps.cli.fit_and_classify", "classify the texts of a file", registers=False),
+    "classify": Command("apps.cli.fit_and_classify", "classify the texts of a file", needs_torch=False),
     "audit": Command("apps.cli.audit", "find wrong labels and duplicates among the examples of a classifier"),
     "evaluate": Command("apps.cli.evaluate", "compare encoders and word counts on labeled texts"),
     "embed": Command("apps.cli.embed", "turn the texts of a file into embeddings"),
     "suggest": Command("apps.cli.suggest", "write a file of the documents to label next"),
     "export": Command("apps.cli.export", "export a classifier, so that it answers without torch"),
     "watch": Command("apps.cli.watch", "sort new files of a folder as they come, and learn from what you move"),
-    "undo": Command("apps.cli.undo", "remove the files that classify or watch has sorted", registers=False),
+    "undo": Command("apps.cli.undo", "remove the files that classify or watch has sorted", needs_torch=False),
     "demo": Command("apps.cli.demo", "try it on a page in the browser"),
-    "serve": Command("apps.cli.serve", "serve classifiers to other programs by HTTP", registers=False),
+    "serve": Command("apps.cli.serve", "serve classifiers to other programs by HTTP", needs_torch=False),
 }
 # Commands of earlier versions, and what to use instead.
 REMOVED = {
@@ -66,6 +66,7 @@ REMOVED_OPTIONS = {
     "train --hierarchy": "docsplit fit takes it; in Python, fit of the pipeline",
     "datastore": "KNNDatastore.from_pretrained(folder, memory_map=True) opens a folder that is larger than the memory",
     "classify --no_training": "docsplit fit makes a classifier, and so does docsplit classify with --dataset_name",
+    "classify --link": "the files are copied",
     "classify --audit": "docsplit audit FOLDER --output writes the file",
     "classify --apply_audit": "docsplit audit FOLDER --apply applies the file",
     "classify --predict_top_k": "it is --top_k",
@@ -81,7 +82,7 @@ REMOVED_OPTIONS = {
     "serve --max_label_characters": "the name of a label has at most 200 characters",
     "serve --wait_ms": "the server waits for no further requests",
 }
-# Help of all commands, written by docs/command_line.py, because building the parsers imports torch.
+# Help of all commands, written by docs/command_line.py: the parsers of train and pretrain import torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")
 
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import fields
 
 from ...encoding.checkpoints.damaged import DamagedCheckpointError
-from ...extras import check_extra
 from ..page.sessions import PageLimits, SharedModel
 from .commands import positive_count
 
@@ -52,7 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # before gradio is imported
     try:
-        check_extra("demo", "docsplit demo")
         from ..page.page import launch_page, make_page
 
         limits = PageLimits(**{field.name: getattr(args, f"max_{field.name}") for field in fields(PageLimits)})

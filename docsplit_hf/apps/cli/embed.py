@@ -5,79 +5,77 @@
 To continue an interrupted run, run the same command again: finished embeddings are kept in a folder beside the output.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import datasets
 from tqdm.auto import tqdm
-from transformers import HfArgumentParser
-from transformers.hf_argparser import HfArg
 
 from ...content_hash import sha256_of_parts
-from ...encoding.backends.openvino.engine import CALIBRATION_TEXTS, MEASUREMENT_TEXTS
-from ...encoding.backends.precision import PRECISIONS
-from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ...encoding.chunking import SINGLE_CHUNK, SINGLE_VECTOR
-from ...encoding.document_encoder import DocumentEncoder
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.load_documents import load_documents
 from ...reading.segmentation.segment_documents import check_text_column
 from ...reading.text_warnings import sum_up_warnings
 from ...storage.inside_folder import refuse_links
-from .run_command import parse_arguments, script
+from .options import ALL_PRECISIONS, ENCODER_HELP, option, read_options
+from .run_command import script
+
+if TYPE_CHECKING:
+    import datasets
+
+    from ...encoding.document_encoder import DocumentEncoder
 
 PART_SIZE = 1_000  # a killed run loses the embeddings of one part
-INT8_TEXTS = CALIBRATION_TEXTS + MEASUREMENT_TEXTS  # the first are for calibrating int8, the others for measuring it
 
 
 @dataclass
 class EmbeddingArguments:
     """Input, output and encoder."""
 
-    dataset_name: str | None = HfArg(
+    dataset_name: str | None = option(
         default=None, help="Required. A file, a folder or pattern of files, or a data set on the Hub."
     )
-    text_column: str = HfArg(default="text", help="The column with the texts.")
-    output: str = HfArg(
+    text_column: str = option(default="text", help="The column with the texts.")
+    output: str = option(
         default="embeddings.parquet",
         help="The .parquet file for the rows of the input and the column 'embedding'.",
     )
-    truncate_dim: int | None = HfArg(
+    truncate_dim: int | None = option(
         default=None, help="Keep only this many leading dimensions, for encoders trained for it."
     )
-    prompt: str | None = HfArg(
+    prompt: str | None = option(
         default=None,
         help="The text to put before each text, '' for none. Default: the encoder's prompt for classification, or else "
         "its default prompt, if it has one.",
     )
-    max_passages: int | None = HfArg(
+    max_passages: int | None = option(
         default=None,
         help="Read at most this many passages per text, with --long_documents average or whole. The unread fraction "
         "is logged. Default: all.",
     )
-    dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
-    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
-    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-    model_name_or_path: str | None = HfArg(
-        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which is included."
-    )
-    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
-    long_documents: str = HfArg(
+    dataset_split: str = option(default="train", help="Split of a data set on the Hub.")
+    csv_separator: str | None = option(default=None, help="Column separator of a .csv file, if not a comma.")
+    encoding: str | None = option(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+    model_name_or_path: str | None = option(default=None, help=ENCODER_HELP)
+    max_length: int | None = option(default=None, help="Longest text in tokens. Default: the encoder's own.")
+    long_documents: str = option(
         default="first",
         help="Part of longer texts to read: 'first', the beginning; 'head_tail', beginning and end; 'average', "
         "all of it; 'whole', the beginning, and all of it.",
-        metadata={"choices": list(SINGLE_VECTOR)},
+        choices=list(SINGLE_VECTOR),
     )
-    precision: str = HfArg(
+    precision: str = option(
         default="float32",
         help="'bfloat16' is faster on processors that support it. 'int8' is the fastest on a CPU, from a few "
         "thousand texts on, with slightly different embeddings: it uses OpenVINO (pip install -e '.[openvino]'), and "
-        f"is quantized on {CALIBRATION_TEXTS} of the texts.",
-        metadata={"choices": list(PRECISIONS)},
+        "is quantized on 200 of the texts.",
+        choices=ALL_PRECISIONS,
     )
 
 
@@ -102,9 +100,15 @@ def read_rows(arguments: EmbeddingArguments) -> datasets.Dataset:
 
 def load_encoder(arguments: EmbeddingArguments, rows: datasets.Dataset) -> DocumentEncoder:
     """Load the encoder in the requested precision; int8 is quantized on a random sample of the rows."""
+    from ...encoding.document_encoder import DocumentEncoder  # here, as it imports torch
+    from ...registration import register
+
+    register()
     sampled: list[str] | None = None
     if arguments.precision == "int8":
-        sample = rows.shuffle(seed=0).select(range(min(INT8_TEXTS, len(rows))))
+        from ...encoding.backends.openvino.engine import CALIBRATION_TEXTS, MEASUREMENT_TEXTS
+
+        sample = rows.shuffle(seed=0).select(range(min(CALIBRATION_TEXTS + MEASUREMENT_TEXTS, len(rows))))
         sampled = list(sample[arguments.text_column])
     return DocumentEncoder.from_pretrained(
         arguments.model_name_or_path,
@@ -119,6 +123,8 @@ def embed_rows(
     encoder: DocumentEncoder, rows: datasets.Dataset, arguments: EmbeddingArguments, cache: Path
 ) -> datasets.Dataset:
     """Add embeddings to the rows; the folder ``cache`` keeps finished parts for the next run."""
+    import datasets
+
     options = {name: getattr(arguments, name) for name in ("long_documents", "truncate_dim", "max_passages")}
     fingerprint = encoder.fingerprint
     parts: list[datasets.Dataset] = []
@@ -127,6 +133,7 @@ def embed_rows(
         show_progress = arguments.long_documents not in SINGLE_CHUNK  # for the passages of long texts
         return {"embedding": encoder.encode(batch[arguments.text_column], show_progress=show_progress, **options)}
 
+    datasets.disable_progress_bars()  # one bar for all texts instead of one per part
     with tqdm(total=len(rows), desc="Embedding", unit="text") as progress:
         for start in range(0, len(rows), PART_SIZE):
             part = rows.select(range(start, min(start + PART_SIZE, len(rows))))
@@ -139,10 +146,9 @@ def embed_rows(
 
 def main() -> dict[str, Any]:
     """Embed a file; return the figures for ``--json``."""
-    parser = HfArgumentParser(EmbeddingArguments, description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser)
+    (arguments,) = read_options((EmbeddingArguments,), __doc__)
     if arguments.dataset_name is None:
-        parser.error("--dataset_name must be given: a file, a folder, or a data set on the Hub")
+        raise ValueError("--dataset_name must be given: a file, a folder, or a data set on the Hub")
     output = Path(arguments.output)
     if output.suffix.lower() != ".parquet":
         raise ValueError(f"{output}: embeddings are written as Parquet, so --output must end in .parquet.")
@@ -154,7 +160,6 @@ def main() -> dict[str, Any]:
     cache = output.with_name(f"{output.name}.partial")
     cache.mkdir(parents=True, exist_ok=True)
     refuse_links(cache)
-    datasets.disable_progress_bars()  # one bar for all texts instead of one per part
     with sum_up_warnings():
         embedded = embed_rows(encoder, rows, arguments, cache)
     embedded.to_parquet(cache / "all")

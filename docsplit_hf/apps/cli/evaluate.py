@@ -12,6 +12,8 @@ Without labels, by how well one half of a text finds the other:
 To try it without a network: --tasks documentation, the documentation of installed packages.
 """
 
+from __future__ import annotations
+
 import logging
 import shlex
 import sys
@@ -19,91 +21,68 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import HfArgumentParser
-from transformers.hf_argparser import HfArg
-
-from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ...encoding.chunking import SINGLE_VECTOR
-from ...evaluation.comparison import ComparisonSettings, Record, as_json, compare, load_task, tables
-from ...evaluation.systems import WORD_COUNTS, System, TfidfSystem, load_system
+from ...evaluation.settings import ComparisonSettings
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
-from .run_command import parse_arguments, script
+from .options import SHIPPED, option, read_options
+from .run_command import script
 
 
 @dataclass
 class EvaluationArguments:
     """Systems, tasks and output."""
 
-    models: list[str] = HfArg(
-        default_factory=list,
-        help=f"Required. Systems to compare: tfidf (word counts), {DEFAULT_CHECKPOINT} (included), folders with a "
+    models: list[str] = option(
+        default=[],
+        help=f"Required. Systems to compare: tfidf (word counts), {SHIPPED} (included), folders with a "
         "checkpoint, models on the Hub, or https://HOST/v1#MODEL for an endpoint. At the end, '#name=NAME' sets a name "
         "for the tables; '#pooling=mean' and '#prompt=TEXT' are further options.",
     )
-    tasks: list[str] = HfArg(
-        default_factory=list,
+    tasks: list[str] = option(
+        default=[],
         help="Required. Your files and folders. Tables are .jsonl, .csv or .parquet, with --text_column and "
         "--label_column. To try it: 'documentation', the documentation of installed packages, by package.",
     )
-    text_column: str = HfArg(default="text", help="The column with the texts.")
-    label_column: str = HfArg(default="label", help="The column with the labels.")
-    csv_separator: str | None = HfArg(default=None, help="Column separator of .csv files, if not a comma.")
-    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-    long_documents: list[str] = HfArg(
-        default_factory=lambda: ["first"],
+    text_column: str = option(default="text", help="The column with the texts.")
+    label_column: str = option(default="label", help="The column with the labels.")
+    csv_separator: str | None = option(default=None, help="Column separator of .csv files, if not a comma.")
+    encoding: str | None = option(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+    long_documents: list[str] = option(
+        default=["first"],
         help="Part of texts longer than --max_length that encoders read; several values are compared. 'first', the "
         "beginning; 'head_tail', beginning and end; 'average', all, by averaging the embeddings of passages; 'whole', "
         "the beginning, and all of it.",
-        metadata={"choices": list(SINGLE_VECTOR)},
+        choices=list(SINGLE_VECTOR),
     )
-    bf16: bool = HfArg(default=False, help="Compute embeddings in bfloat16.")
-    output_dir: str = HfArg(default="output/evaluation", help="Folder for results.json and results.md.")
+    bf16: bool = option(default=False, help="Compute embeddings in bfloat16.")
+    output_dir: str = option(default="output/evaluation", help="Folder for results.json and results.md.")
 
     def __post_init__(self) -> None:
         if not self.models:
-            raise ValueError(f"--models must be given: tfidf, {DEFAULT_CHECKPOINT}, a folder, or a model on the Hub.")
+            raise ValueError(f"--models must be given: tfidf, {SHIPPED}, a folder, or a model on the Hub.")
         if not self.tasks:
             raise ValueError("--tasks must be given: your files and folders, or documentation.")
 
 
-def load_systems(arguments: EvaluationArguments, max_length: int) -> list[System]:
-    """Load the systems, and word counts; each has a name of its own in the tables."""
-    systems: list[System] = []
-    for name in arguments.models:
-        ways = arguments.long_documents
-        for way in ways:
-            system = load_system(name, max_length, arguments.bf16, way)
-            if system.name == name:
-                system.name = Path(name).name or name
-            if isinstance(system, TfidfSystem):
-                systems.append(system)
-                break
-            if len(ways) > 1:
-                system.name += f" ({way})"
-            systems.append(system)
-    if not any(isinstance(system, TfidfSystem) for system in systems):
-        systems.append(TfidfSystem(WORD_COUNTS))
-    names = [system.name for system in systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"Two models are called {name!r}: rename one by '...#name=ANOTHER'.")
-    return systems
-
-
 def main() -> dict[str, Any]:
     """Evaluate systems on tasks; return the figures for ``--json``."""
-    parser = HfArgumentParser((EvaluationArguments, ComparisonSettings), description=__doc__.split("\n")[0])
-    arguments, settings = parse_arguments(parser)
+    arguments, settings = read_options((EvaluationArguments, ComparisonSettings), __doc__)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    from ...evaluation.comparison import Record, as_json, compare, load_task, tables  # here, as it imports torch
+    from ...evaluation.systems import load_systems
+    from ...registration import register
+
+    register()
     folder = Path(arguments.output_dir)
     columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
     files = {"csv_separator": arguments.csv_separator, "encoding": arguments.encoding}
     with list_of_failures(arguments.output_dir):
         tasks = [load_task(name, settings, **columns, **files) for name in arguments.tasks]
+    systems = load_systems(arguments.models, arguments.long_documents, settings.max_length, arguments.bf16)
     folder.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []
-    for record in compare(load_systems(arguments, settings.max_length), tasks, settings):
+    for record in compare(systems, tasks, settings):
         records.append(record)
         write_file(folder / "results.json", as_json(records))  # a stopped run keeps what it has measured
     if not records:

@@ -3,44 +3,39 @@
 docsplit export output/classification
 """
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
-from transformers import HfArgumentParser
-from transformers.hf_argparser import HfArg
-
-from ...classifier.pipeline import KNNClassifierPipeline
 from ...encoding.exported.embedder import GRAPH, PRECISIONS
-from ...encoding.exported.export import export_classifier
 from .classify import open_classifier
-from .commands import with_options
-from .run_command import parse_arguments, script
+from .options import option, read_options
+from .run_command import script
 
 
 @dataclass
 class ExportArguments:
     """The classifier, and the precision of its graph."""
 
-    folder: str | None = HfArg(
+    folder: str | None = option(
         default=None,
         help="Required, also without the name of the option: the folder of a classifier, the --output_dir of docsplit "
         "fit or docsplit train. The graph is written into its folder 'exported'.",
     )
-    precision: str = HfArg(
+    precision: str = option(
         default="float32",
         help="float32: the answers of torch. int8: a quarter of the size, with answers that differ slightly.",
-        metadata={"choices": list(PRECISIONS)},
+        choices=list(PRECISIONS),
     )
 
 
 def main() -> dict[str, Any]:
     """Export a classifier; return the figures for ``--json``."""
-    parser = HfArgumentParser((ExportArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_options(("folder",), sys.argv[1:]))
+    (arguments,) = read_options((ExportArguments,), __doc__, first=("folder",))
     if arguments.folder is None:
-        parser.error("a folder must be given: the --output_dir of docsplit fit or docsplit train")
-    pipe: KNNClassifierPipeline = open_classifier(arguments.folder, use_cpu=True)
+        raise ValueError("a folder must be given: the --output_dir of docsplit fit or docsplit train")
+    pipe = open_classifier(arguments.folder, use_cpu=True)
+    from ...encoding.exported.export import export_classifier  # here, as it imports torch
+
     exported = export_classifier(pipe.embedder, arguments.folder, arguments.precision)
     megabytes = (exported / GRAPH).stat().st_size / 1e6
     print(f"The model is in {exported}, {megabytes:.0f} MB. Answers without torch, in Python:")

@@ -5,20 +5,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ...extras import options_of
-from ..pipelines import check_installation
-from . import classify
+from ...extras import check_full_installation, options_of
+from . import classify, fit
+from .fit_arguments import FitArguments
+from .labeled_arguments import LabeledArguments
+from .options import OUTPUT_DIR
 from .run_command import NEAR, script
-from .shared_options import OUTPUT_DIR
-
-
-def fit_module() -> Any:
-    """The module of ``docsplit fit``, which imports torch."""
-    return import_module(".fit", __package__)
 
 
 def two_commands(words: Sequence[str]) -> list[list[str]]:
@@ -30,8 +25,7 @@ def two_commands(words: Sequence[str]) -> list[list[str]]:
     given = {name.removeprefix("--"): values for name, values in options_of(words)}
     if "dataset_name" not in given:
         return []
-    fit = fit_module()
-    of_fit = _names(fit.LabeledArguments, fit.FitArguments)
+    of_fit = _names(LabeledArguments, FitArguments)
     of_classify = _names(classify.PredictionArguments, classify.AnswerArguments)
     unknown = given.keys() - of_fit - of_classify
     of_fit |= {name for name in unknown if get_close_matches(name, of_fit - of_classify, cutoff=NEAR)}
@@ -72,9 +66,9 @@ def main() -> dict[str, Any]:
     _check(answering)  # before a classifier is made
     print("This is two commands, which this line runs:")
     print(f"  {shlex.join(['docsplit', 'fit', *fitting])}\n  {shlex.join(['docsplit', 'classify', *answering])}")
-    check_installation("docsplit fit")
+    check_full_installation("docsplit fit")
     sys.argv = ["docsplit fit", *fitting]
-    figures = fit_module().main()
+    figures = fit.main()
     sys.argv = ["docsplit classify", *answering]
     return figures | classify.main()
 

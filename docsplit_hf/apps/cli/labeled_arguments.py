@@ -1,21 +1,22 @@
 """What ``docsplit fit`` and ``docsplit train`` share: arguments for labeled examples, and what they report."""
 
+from __future__ import annotations
+
 import json
 import shlex
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from datasets import DatasetDict
-from transformers.hf_argparser import HfArg
-
-from ...finetuning.metrics_of_parts import describe_parts
 from ...reading.labeled_examples import load_labeled_examples
 from ...reading.labels import without_copies
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...reading.source import kind_of
 from ...storage.inside_folder import write_file
-from ...training.markdown import public_name
-from .shared_options import DATASET_HELP, READING_OPTIONS
+from .options import DATASET_HELP, READING_OPTIONS, option
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
 
 
 @dataclass
@@ -24,24 +25,24 @@ class LabeledArguments:
 
     _argument_group_name = "labeled examples"
 
-    dataset_name: str | None = HfArg(default=None, help=DATASET_HELP)
-    dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
-    text_column: str = HfArg(default="text", help="The column with the texts.")
-    text_pair_column: str | None = HfArg(default=None, help="The column with the second texts, for pairs.")
-    label_column: str = HfArg(default="label", help="The column with the labels: names or numbers, or lists of them.")
-    label_separator: str | None = HfArg(default=None, help="Separator of the labels of a text in one string.")
-    id_column: str | None = HfArg(
+    dataset_name: str | None = option(default=None, help=DATASET_HELP)
+    dataset_config_name: str | None = option(default=None, help="Configuration of a data set on the Hub.")
+    text_column: str = option(default="text", help="The column with the texts.")
+    text_pair_column: str | None = option(default=None, help="The column with the second texts, for pairs.")
+    label_column: str = option(default="label", help="The column with the labels: names or numbers, or lists of them.")
+    label_separator: str | None = option(default=None, help="Separator of the labels of a text in one string.")
+    id_column: str | None = option(
         default=None,
         help="The column with the ids of the examples, by which they are changed later. Default: the row number.",
     )
-    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
-    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-    train_split: str = HfArg(default="train", help="Split of the data set, or file of the folder, to learn from.")
-    validation_split: str | None = HfArg(
+    csv_separator: str | None = option(default=None, help="Column separator of a .csv file, if not a comma.")
+    encoding: str | None = option(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+    train_split: str = option(default="train", help="Split of the data set, or file of the folder, to learn from.")
+    validation_split: str | None = option(
         default=None, help="Split to choose weights, or an epoch, and to calibrate on. Default: 'validation', if any."
     )
-    test_split: str | None = HfArg(default=None, help="Split to report metrics on. Default: 'test', if any.")
-    test_size: float = HfArg(
+    test_split: str | None = option(default=None, help="Split to report metrics on. Default: 'test', if any.")
+    test_size: float = option(
         default=0, help="Without a test split: the fraction or number of examples to report metrics on."
     )
 
@@ -51,13 +52,6 @@ class LabeledArguments:
                 "--dataset_name must be given: a file, a folder, a data set on the Hub, or 'documentation' to try it "
                 "on the documentation of installed packages."
             )
-
-    @property
-    def description(self) -> str:
-        """The source of the examples, for the model card."""
-        if self.dataset_name == DOCUMENTATION:
-            return "documentation of installed Python packages, by package"
-        return public_name(self.dataset_name)
 
 
 def load_splits(data: LabeledArguments, seed: int) -> DatasetDict:
@@ -78,6 +72,8 @@ def load_splits(data: LabeledArguments, seed: int) -> DatasetDict:
 
 def report_classifier(folder: str, data: LabeledArguments, splits: DatasetDict, metrics: dict[str, dict]) -> None:
     """Write ``metrics.json``; print the metrics by split, and the next commands."""
+    from ...finetuning.metrics_of_parts import describe_parts  # here, as it imports torch
+
     write_file(Path(folder, "metrics.json"), json.dumps(metrics, indent=2) + "\n")
     for name, values in metrics.items():
         if name in splits:

@@ -47,6 +47,7 @@ from ...reading.files.failure_lists import list_of_failures
 from ...reading.load_documents import load_documents
 from ...reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ...reading.segmentation.segment_documents import check_text_column, default_processes, segment_documents
+from ...registration import register
 from ...training.distributed import end_run
 from ...training.markdown import public_name
 from .pretrain_arguments import DataArguments, ModelArguments, parse_command_line
@@ -157,6 +158,7 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: Con
 
 def main() -> dict[str, Any]:
     """Pretrain, save, and evaluate; return the figures for ``--json``."""
+    register()
     parser, (model_arguments, data, arguments) = parse_command_line(__doc__.split("\n")[0])
     if model_arguments.model_name_or_path is None:
         parser.set_defaults(**(SMALL_BERT_RECIPE if model_arguments.from_scratch else DEFAULT_RECIPE))

@@ -7,12 +7,12 @@ import sys
 from dataclasses import dataclass
 
 from transformers import BertConfig, HfArgumentParser
-from transformers.hf_argparser import HfArg
 
-from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, override_config
+from ...encoding.checkpoints.checkpoint import override_config
 from ...pretraining.arguments import ContrastiveTrainingArguments
 from ...pretraining.objectives import OBJECTIVES, get_arguments_class
 from ...pretraining.views import get_views
+from .options import ENCODER_HELP, option
 from .run_command import parse_arguments, read_json_option
 
 MAIN_OPTIONS = (
@@ -29,35 +29,33 @@ class ModelArguments:
 
     _argument_group_name = "model"
 
-    model_name_or_path: str | None = HfArg(
-        default=None, help=f"An encoder on the Hub or a folder. Default: {DEFAULT_CHECKPOINT}, which is included."
-    )
-    from_scratch: bool = HfArg(
+    model_name_or_path: str | None = option(default=None, help=ENCODER_HELP)
+    from_scratch: bool = option(
         default=False, help="Train a small BERT with random weights and a vocabulary from your documents instead."
     )
-    keep_layers: list[int] | None = HfArg(
+    keep_layers: list[int] | None = option(
         default=None,
         help="Keep only these layers of the model, counted from 0, such as 0 2 5 of six; the last one matters most.",
     )
-    static: bool = HfArg(
+    static: bool = option(
         default=False,
         help="Keep no layers: an embedding is the mean of the token vectors, which is very fast to compute. Give a "
         "--teacher to learn better vectors.",
     )
-    vocab_size: int | None = HfArg(
+    vocab_size: int | None = option(
         default=None,
         help="Size of the vocabulary. A pretrained model keeps only this many tokens, the most frequent in the "
         "documents. Default: 8192 with --from_scratch, otherwise all.",
     )
-    hidden_size: int = HfArg(default=128, help="With --from_scratch: dimensions, a multiple of 64.")
-    num_hidden_layers: int = HfArg(default=2, help="With --from_scratch: layers.")
-    pooling: str | None = HfArg(
+    hidden_size: int = option(default=128, help="With --from_scratch: dimensions, a multiple of 64.")
+    num_hidden_layers: int = option(default=2, help="With --from_scratch: layers.")
+    pooling: str | None = option(
         default=None, help="cls, mean, max or last. Default: the model's own, or cls; mean with --from_scratch."
     )
-    use_peft: bool = HfArg(default=False, help="Train a LoRA adapter instead of all parameters.")
-    lora_r: int = HfArg(default=16, help="Rank of the LoRA adapter.")
-    merge_peft: bool = HfArg(default=False, help="Also save the model with the adapter merged, in output_dir/merged.")
-    config_overrides: dict | str | None = HfArg(
+    use_peft: bool = option(default=False, help="Train a LoRA adapter instead of all parameters.")
+    lora_r: int = option(default=16, help="Rank of the LoRA adapter.")
+    merge_peft: bool = option(default=False, help="Also save the model with the adapter merged, in output_dir/merged.")
+    config_overrides: dict | str | None = option(
         default=None,
         help='Overrides of the model configuration, as JSON, such as \'{"hidden_dropout_prob": 0.1, '
         '"attention_probs_dropout_prob": 0.1}\' for SimCSE on the small BERT, which has no dropout.',
@@ -97,37 +95,37 @@ class DataArguments:
 
     _argument_group_name = "data"
 
-    dataset_name: str | None = HfArg(
+    dataset_name: str | None = option(
         default=None,
         help="Required. A file, a folder or pattern of files, or a data set on the Hub. To try it: 'documentation', "
         "the documentation of installed packages.",
     )
-    dataset_config_name: str | None = HfArg(default=None, help="Configuration of a data set on the Hub.")
-    dataset_split: str = HfArg(default="train", help="Split of a data set on the Hub.")
-    streaming: bool = HfArg(default=False, help="Read while training. Needs --max_steps.")
-    text_column: str = HfArg(default="text", help="The column with the texts.")
-    csv_separator: str | None = HfArg(default=None, help="Column separator of a .csv file, if not a comma.")
-    encoding: str | None = HfArg(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
-    test_size: int = HfArg(default=500, help="Documents to hold out for evaluation; 0 for none.")
-    max_length: int | None = HfArg(
+    dataset_config_name: str | None = option(default=None, help="Configuration of a data set on the Hub.")
+    dataset_split: str = option(default="train", help="Split of a data set on the Hub.")
+    streaming: bool = option(default=False, help="Read while training. Needs --max_steps.")
+    text_column: str = option(default="text", help="The column with the texts.")
+    csv_separator: str | None = option(default=None, help="Column separator of a .csv file, if not a comma.")
+    encoding: str | None = option(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
+    test_size: int = option(default=500, help="Documents to hold out for evaluation; 0 for none.")
+    max_length: int | None = option(
         default=None,
         help="Maximum length of a half in tokens. Default: that of the checkpoint, or up to 512; 128 without "
         "--model_name_or_path.",
     )
-    mlm_probability: float = HfArg(default=0.15, help="Fraction of the tokens to mask for MLM.")
-    views: str = HfArg(default="docsplit", help="How to make positive pairs.")
-    views_kwargs: dict | str | None = HfArg(
+    mlm_probability: float = option(default=0.15, help="Fraction of the tokens to mask for MLM.")
+    views: str = option(default="docsplit", help="How to make positive pairs.")
+    views_kwargs: dict | str | None = option(
         default=None, help="Options of the views, as JSON, such as '{\"parts\": 3}'."
     )
-    single_sentence: str = HfArg(
+    single_sentence: str = option(
         default="drop",
         help="How to treat documents of one sentence: drop, or dropout_pair (pair them with themselves).",
     )
-    segmenter: str = HfArg(
+    segmenter: str = option(
         default="pysbd", help="Sentence splitter: pysbd; newline (a line is a sentence) or whitespace (a word is one)."
     )
-    language: str = HfArg(default="en", help="Two-letter language code for pysbd.")
-    num_proc: int | None = HfArg(
+    language: str = option(default="en", help="Two-letter language code for pysbd.")
+    num_proc: int | None = option(
         default=None,
         help="Number of processes that prepare the documents. Default: up to the number of cores, fewer for few "
         "documents.",
@@ -151,30 +149,31 @@ def run_arguments(name: str) -> type[ContrastiveTrainingArguments]:
     class RunArguments(get_arguments_class(name)):
         _argument_group_name = "training"
 
-        objective: str = HfArg(
+        objective: str = option(
             default=name,
             help="Training objective: 'info_nce' as in the papers, or 'distillation' of the encoder given by "
             "--teacher. Its own options are listed by '--objective NAME --help_all'.",
-            metadata={"choices": list(OBJECTIVES)},
+            choices=list(OBJECTIVES),
         )
-        output_dir: str = HfArg(default="output/pretrain", help="Folder for checkpoints and the model.")
-        overwrite_output_dir: bool = HfArg(
+        output_dir: str = option(default="output/pretrain", help="Folder for checkpoints and the model.")
+        overwrite_output_dir: bool = option(
             default=False,
             help="Write to output_dir even if it is not empty; its checkpoints are moved to _overwritten/.",
         )
-        per_device_eval_batch_size: int = HfArg(default=36, help="Documents per process and evaluation batch.")
-        logging_steps: float = HfArg(default=10, help="Steps between two logs.")
-        eval_strategy: str = HfArg(default="steps", help="When to evaluate: no, steps or epoch.")
-        eval_steps: float | None = HfArg(default=None, help="Steps between two evaluations. Default: --save_steps.")
-        save_steps: float = HfArg(default=100, help="Steps between two checkpoints.")
-        save_total_limit: int | None = HfArg(default=2, help="Number of checkpoints to keep, including the best.")
-        load_best_model_at_end: bool | None = HfArg(
+        per_device_eval_batch_size: int = option(default=36, help="Documents per process and evaluation batch.")
+        logging_steps: float = option(default=10, help="Steps between two logs.")
+        eval_strategy: str = option(default="steps", help="When to evaluate: no, steps or epoch.")
+        eval_steps: float | None = option(default=None, help="Steps between two evaluations. Default: --save_steps.")
+        save_steps: float = option(default=100, help="Steps between two checkpoints.")
+        save_total_limit: int | None = option(default=2, help="Number of checkpoints to keep, including the best.")
+        load_best_model_at_end: bool | None = option(
             default=None,
-            metadata={"nargs": "?", "const": True},
+            nargs="?",
+            const=True,
             help="Load the checkpoint with the best half retrieval at the end. Default: if there are evaluations and "
             "checkpoints.",
         )
-        resume_from_checkpoint: str | None = HfArg(
+        resume_from_checkpoint: str | None = option(
             default=None, help="Checkpoint to continue from: 'last', or a folder checkpoint-<step>."
         )
 
@@ -202,8 +201,8 @@ def parse_command_line(description: str, arguments: list[str] | None = None):
     parser = HfArgumentParser(kinds, description=description)
     known = {name for kind in kinds for name in options_of(kind)}
     options = (argument for argument in arguments if argument.startswith("--"))
-    for option in options:
-        name = option.partition("=")[0].removeprefix("--").replace("-", "_")
+    for word in options:
+        name = word.partition("=")[0].removeprefix("--").replace("-", "_")
         owners = [owner for owner, kind in known_objectives.items() if name in options_of(kind)]
         if owners and name not in known:
             parser.usage = "%(prog)s [options]"

@@ -232,7 +232,8 @@ def start_run(
     """Show the log, protect the output folder, set the seed; return the checkpoint to resume from, or None."""
     from transformers import set_seed
 
-    from ...training.resuming import check_output_dir, checkpoint_to_resume
+    from ...training.checkpoint_folders import check_output_dir
+    from ...training.resuming import checkpoint_to_resume
 
     show_log(args.process_index)
     resume = checkpoint_to_resume(args.resume_from_checkpoint, args.output_dir)

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 from ...cores import use_threads
 from ...encoding.checkpoints.damaged import DamagedCheckpointError
-from ...extras import check_extra
-from ..pipelines import check_installation
+from ...extras import check_full_installation
 from .commands import positive_count
+from .options import ALL_PRECISIONS
 
 if TYPE_CHECKING:
     from ..server.served_folders import ServedFolder
     from ..server.settings import ServerSettings
 
-_PRECISIONS = ("float32", "bfloat16", "int8")  # as in encoding/backends/precision.py, which imports torch
 GRACE_SECONDS = 30  # for requests under way when the server is stopped
 MOST_CONNECTIONS = 1_000
 # Their messages may have parts of texts.
@@ -94,7 +93,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="with --reject: the option of a choice that means none of the labels, such as other",
     )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--precision", choices=_PRECISIONS, help="int8 is faster, and needs the extra openvino")
+    speed.add_argument("--precision", choices=ALL_PRECISIONS, help="int8 is faster, and needs the extra openvino")
     speed.add_argument(
         "--threads", type=positive_count, default=None, help="threads that read texts; by default, one for each core"
     )
@@ -117,7 +116,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in ("httpx", "faiss.loader"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        check_extra("serve", "docsplit serve")
         _serve(args)
     except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
         parser.exit(1, f"{error}\n")
@@ -134,12 +132,16 @@ def _serve(args: argparse.Namespace) -> None:
     editors = read_tokens(EDIT_TOKEN_VARIABLE, args.edit_token_file, "editor")
     check_exposure(args.host, readers, args.open)
     if editors:
-        check_installation("Editing classifiers")
+        check_full_installation("Editing classifiers")
     exported = args.precision is None and not editors  # an exported model answers, and cannot be edited
     encoders = Encoders(args.precision, exported, args.trust)
     # FastAPI takes as long to import as an exported model to load, which leaves the interpreter to another thread.
-    Thread(target=import_module, args=("docsplit_hf.apps.server.app",)).start()
-    classifiers = open_classifiers(args.folders, encoders)
+    importing = Thread(target=import_module, args=("docsplit_hf.apps.server.app",))
+    importing.start()
+    try:
+        classifiers = open_classifiers(args.folders, encoders)
+    finally:
+        importing.join()  # or the process would end amid an import
     if args.threads is not None:
         use_threads(args.threads)
     settings = ServerSettings(

@@ -9,19 +9,17 @@ columns. Rows without a label are left out.
         --unlabeled_name documents/ --output_dir output/more
 """
 
-import sys
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from transformers import HfArgumentParser, pipeline
-from transformers.hf_argparser import HfArg
-
 from ...classifier.active_learning import Suggestion
 from ...classifier.row_files import Row, check_output, write_rows
-from ...encoding.checkpoints.checkpoint import open_checkpoint
-from .commands import with_options
-from .run_command import parse_arguments, script, show_log
+from .classify import open_classifier
+from .options import option, read_options
+from .run_command import script, show_log
 
 COLUMNS = ("id", "file", "text", "text_pair", "predicted_label", "score", "label")
 OPTIONAL_COLUMNS = ("file", "text_pair")  # left out if no document has one
@@ -31,18 +29,18 @@ OPTIONAL_COLUMNS = ("file", "text_pair")  # left out if no document has one
 class SuggestionArguments:
     """Classifier and output."""
 
-    model_name_or_path: str | None = HfArg(
+    model_name_or_path: str | None = option(
         default=None,
         help="Required, also as the first word without the name of the option: a classifier of docsplit fit "
         "with --unlabeled_name, whose documents these are.",
     )
-    output: str = HfArg(
+    output: str = option(
         default="suggestions.csv",
         help="The .csv, .jsonl or .parquet file for the documents, the most useful first. An existing file is not "
         "replaced.",
     )
-    count: int = HfArg(default=10, help="The number of documents.")
-    safe_csv: bool = HfArg(
+    count: int = option(default=10, help="The number of documents.")
+    safe_csv: bool = option(
         default=False,
         help="Make a .csv file safe to open in a spreadsheet, as docsplit classify does.",
     )
@@ -58,16 +56,15 @@ def row_of(suggestion: Suggestion) -> Row:
 
 def main() -> dict[str, Any]:
     """Write the documents to label next; return the figures for ``--json``."""
-    parser = HfArgumentParser(SuggestionArguments, description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_options(("model_name_or_path",), sys.argv[1:]))
+    (arguments,) = read_options((SuggestionArguments,), __doc__, first=("model_name_or_path",))
     if arguments.model_name_or_path is None:
-        parser.error("a classifier must be given: the --output_dir of docsplit fit")
+        raise ValueError("a classifier must be given: the --output_dir of docsplit fit")
     output = Path(arguments.output)
     check_output(output, arguments.safe_csv)
     if output.exists():
         raise ValueError(f"{output} is there already, and may have labels: choose another --output.")
     show_log()
-    pipe = pipeline("docsplit-knn", model=open_checkpoint(arguments.model_name_or_path).path)
+    pipe = open_classifier(arguments.model_name_or_path)
     rows = [row_of(suggestion) for suggestion in pipe.suggest(arguments.count)]
     columns = [name for name in COLUMNS if name not in OPTIONAL_COLUMNS or any(row[name] is not None for row in rows)]
     output.parent.mkdir(parents=True, exist_ok=True)

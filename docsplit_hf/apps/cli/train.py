@@ -18,12 +18,11 @@ from typing import Any
 
 from datasets import DatasetDict
 from transformers import HfArgumentParser
-from transformers.hf_argparser import HfArg
 from transformers.trainer_utils import IntervalStrategy
 
 from ...classifier.calibration import KnownExamplesError
 from ...classifier.pipeline import KNNClassifierPipeline
-from ...encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT, load_tokenizer, open_checkpoint
+from ...encoding.checkpoints.checkpoint import load_tokenizer, open_checkpoint
 from ...encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from ...encoding.portable.modeling_knn_classifier import KNNClassifier
 from ...finetuning.arguments import KNNClassifierTrainingArguments
@@ -31,8 +30,12 @@ from ...finetuning.knn_classifier_trainer import KNNClassifierTrainer, lora_arou
 from ...finetuning.metrics_of_parts import evaluate_parts
 from ...reading.files.failure_lists import list_of_failures
 from ...reading.labels import has_several_labels, label_names_of, labels_by_name
+from ...reading.package_documentation import DOCUMENTATION
+from ...registration import register
 from ...training.distributed import end_run
+from ...training.markdown import public_name
 from .labeled_arguments import LabeledArguments, load_splits, report_classifier
+from .options import OUTPUT_DIR, SHIPPED, option
 from .run_command import HOW_TO_RESUME, parse_arguments, script, start_run
 
 logger = logging.getLogger(__name__)
@@ -48,9 +51,16 @@ MAIN_OPTIONS = (
 class DataArguments(LabeledArguments):
     """Labeled examples."""
 
-    validation_size: float = HfArg(
+    validation_size: float = option(
         default=0.1, help="Without a validation split: the fraction or number of examples to hold out."
     )
+
+    @property
+    def description(self) -> str:
+        """The source of the examples, for the model card."""
+        if self.dataset_name == DOCUMENTATION:
+            return "documentation of installed Python packages, by package"
+        return public_name(self.dataset_name)
 
 
 @dataclass
@@ -59,22 +69,22 @@ class ModelArguments:
 
     _argument_group_name = "model"
 
-    model_name_or_path: str | None = HfArg(
+    model_name_or_path: str | None = option(
         default=None,
-        help=f"An encoder on the Hub or a folder, ideally a DocSplit checkpoint. Default: {DEFAULT_CHECKPOINT}, which "
+        help=f"An encoder on the Hub or a folder, ideally a DocSplit checkpoint. Default: {SHIPPED}, which "
         "is included.",
     )
-    max_length: int | None = HfArg(default=None, help="Longest text in tokens. Default: the encoder's own.")
-    long_documents: str | None = HfArg(
+    max_length: int | None = option(default=None, help="Longest text in tokens. Default: the encoder's own.")
+    long_documents: str | None = option(
         default=None,
         help="Part of longer texts that the classifier reads; training reads the beginning. 'first', the beginning; "
         "'whole', the beginning, and all of it; 'head_tail', beginning and end; or passages, as one embedding "
         "('average') or several ('passages'). Default: 'first'.",
-        metadata={"choices": list(LONG_DOCUMENTS)},
+        choices=list(LONG_DOCUMENTS),
     )
-    decouple: bool = HfArg(default=True, help="Use a separate representation for the neighbor search.")
-    use_peft: bool = HfArg(default=False, help="Train LoRA adapters in the encoder, and merge them at the end.")
-    store_texts: bool = HfArg(default=True, help="Store the texts of the examples, to show them as neighbors.")
+    decouple: bool = option(default=True, help="Use a separate representation for the neighbor search.")
+    use_peft: bool = option(default=False, help="Train LoRA adapters in the encoder, and merge them at the end.")
+    store_texts: bool = option(default=True, help="Store the texts of the examples, to show them as neighbors.")
 
 
 @dataclass
@@ -83,20 +93,20 @@ class RunArguments(KNNClassifierTrainingArguments):
 
     _argument_group_name = "training"
 
-    output_dir: str = HfArg(default="output/classification", help="Folder for checkpoints and the classifier.")
-    overwrite_output_dir: bool = HfArg(
+    output_dir: str = option(default=OUTPUT_DIR, help="Folder for checkpoints and the classifier.")
+    overwrite_output_dir: bool = option(
         default=False,
         help="Write to output_dir even if it is not empty; its checkpoints are moved to _overwritten/.",
     )
-    per_device_eval_batch_size: int = HfArg(default=64, help="Texts per process and evaluation batch.")
-    logging_steps: float = HfArg(default=10, help="Steps between two logs.")
-    eval_strategy: str = HfArg(default="epoch", help="When to evaluate: no, steps or epoch.")
-    save_strategy: str = HfArg(default="epoch", help="When to save a checkpoint: no, steps, epoch or best.")
-    save_total_limit: int | None = HfArg(default=1, help="Number of checkpoints to keep besides the best.")
-    load_best_model_at_end: bool = HfArg(
+    per_device_eval_batch_size: int = option(default=64, help="Texts per process and evaluation batch.")
+    logging_steps: float = option(default=10, help="Steps between two logs.")
+    eval_strategy: str = option(default="epoch", help="When to evaluate: no, steps or epoch.")
+    save_strategy: str = option(default="epoch", help="When to save a checkpoint: no, steps, epoch or best.")
+    save_total_limit: int | None = option(default=1, help="Number of checkpoints to keep besides the best.")
+    load_best_model_at_end: bool = option(
         default=True, help="Load the checkpoint that is best on held-out data at the end."
     )
-    resume_from_checkpoint: str | None = HfArg(
+    resume_from_checkpoint: str | None = option(
         default=None, help="Checkpoint to continue from: 'last', or a folder checkpoint-<step>."
     )
 
@@ -137,6 +147,7 @@ def calibrate(trainer: KNNClassifierTrainer, pipe: KNNClassifierPipeline) -> Non
 
 def main() -> dict[str, Any]:
     """Train a classifier; return the figures for ``--json``."""
+    register()
     parser = HfArgumentParser((DataArguments, ModelArguments, RunArguments), description=__doc__.split("\n")[0])
     data, model_arguments, arguments = parse_arguments(parser, main=MAIN_OPTIONS)
     if model_arguments.model_name_or_path is None:

@@ -3,16 +3,14 @@
 docsplit undo sorted/
 """
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...classifier.sorting.manifest import MANIFEST
 from ...classifier.sorting.undo_sorting import undo_sorting
-from .commands import with_options
-from .plain_parser import PlainParser, option
-from .run_command import parse_arguments, script
+from .options import option, read_options
+from .run_command import script
 
 SHOWN_FILES = 20
 
@@ -30,10 +28,9 @@ class UndoArguments:
 
 def main() -> dict[str, Any]:
     """Undo a sorting; return the figures for ``--json``."""
-    parser = PlainParser((UndoArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_options(("folder",), sys.argv[1:]))
+    (arguments,) = read_options((UndoArguments,), __doc__, first=("folder",))
     if arguments.folder is None:
-        parser.error("a folder must be given: the one into which docsplit classify has sorted files")
+        raise ValueError("a folder must be given: the one into which docsplit classify has sorted files")
     folder = Path(arguments.folder)
     undone = undo_sorting(folder)
     print(f"{undone.removed:,} files were removed from {folder}.")

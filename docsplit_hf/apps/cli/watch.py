@@ -6,7 +6,6 @@ Stop it by Ctrl-C. To continue, run the same command again: no file is sorted tw
 """
 
 import logging
-import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -15,16 +14,14 @@ from typing import Any
 
 from tqdm.auto import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
-from transformers import HfArgumentParser
-from transformers.hf_argparser import HfArg
 
 from ...classifier.sorting.manifest import check_not_inside
 from ...classifier.sorting.sorted_folder import SortedFolder
 from ...classifier.sorting.watching import Watcher
 from ...fitting.rejection import RejectionLimits
 from .classify import open_classifier, show_plan
-from .commands import with_options
-from .run_command import parse_arguments, script, show_log
+from .options import option, read_options
+from .run_command import script, show_log
 
 logger = logging.getLogger(__name__)
 
@@ -35,42 +32,42 @@ TICK = 500  # milliseconds between two looks at the clock
 class WatchArguments:
     """The folders, the classifier, and when files are sorted."""
 
-    inbox: str = HfArg(
+    inbox: str = option(
         help="Also as the first word without the name of the option: the folder with the new files, at any depth. They "
         "stay where they are."
     )
-    sorted: str = HfArg(
+    sorted: str = option(
         help="Also as the second word: the folder that they are copied into, in sub-folders by label; those without a "
         "label go into _unsure, those that cannot be read into _failed. It may be the --predict_output of docsplit "
         "classify. A file that you move to the folder of another label becomes an example of it, and the classifier is "
         "fitted and saved. docsplit undo removes the copies.",
     )
-    model: str = HfArg(help="The folder of a classifier of docsplit fit or docsplit train.")
-    reject: float | None = HfArg(
+    model: str = option(help="The folder of a classifier of docsplit fit or docsplit train.")
+    reject: float | None = option(
         default=None,
         help="Target error rate, such as 0.05: files whose label is too uncertain go into _unsure. For a classifier of "
         "fit. Default: every file gets a label.",
     )
-    novelty: float | None = HfArg(
+    novelty: float | None = option(
         default=None, help="With --reject: as for docsplit classify, the limit for files unlike all examples."
     )
-    explain: bool = HfArg(default=False, help="Also log the words that decided. For a classifier of fit.")
-    rest: float = HfArg(
+    explain: bool = option(default=False, help="Also log the words that decided. For a classifier of fit.")
+    rest: float = option(
         default=3.0,
         help="Seconds for which a file must be unchanged before it is read. A file that cannot be read gets ten times "
         "as long, as it may be unfinished.",
     )
-    sweep: float = HfArg(
+    sweep: float = option(
         default=180.0,
         help="Seconds after which the folders are compared, even if the system reports no change, as for network "
         "drives.",
     )
-    dry_run: bool = HfArg(
+    dry_run: bool = option(
         default=False,
         help="Copy and learn nothing: print where each file of the inbox would go, and write it into a file beside "
         "the folder, such as sorted-plan.csv.",
     )
-    use_cpu: bool = HfArg(default=False, help="Do not use a GPU.")
+    use_cpu: bool = option(default=False, help="Do not use a GPU.")
 
     def __post_init__(self) -> None:
         if self.rest < 0 or self.sweep <= 0:
@@ -115,8 +112,7 @@ def watch_folders(watcher: Watcher, sweep: float) -> None:
 
 def main() -> dict[str, Any]:
     """Watch a folder, or plan; return the figures for ``--json``."""
-    parser = HfArgumentParser((WatchArguments,), description=__doc__.split("\n")[0])
-    (arguments,) = parse_arguments(parser, with_options(("inbox", "sorted"), sys.argv[1:]))
+    (arguments,) = read_options((WatchArguments,), __doc__, first=("inbox", "sorted"))
     arguments.check_folders()
     show_log()
     watcher_of = partial(

@@ -84,12 +84,10 @@ class SharedModel:
     """The encoder or saved classifier that all sessions share; None: the checkpoint that ships."""
 
     def __init__(self, name: str | None = None) -> None:
-        from transformers import pipeline
-
-        import docsplit_hf  # noqa: F401  which registers the pipeline
+        from ..pipelines import open_pipeline
 
         self.name = name
-        self._first: KNNClassifierPipeline = pipeline("docsplit-knn", **({} if name is None else {"model": name}))
+        self._first = open_pipeline(name)
 
     def new_pipeline(self, folder: Path | None = None) -> KNNClassifierPipeline:
         """Make a pipeline with the shared weights and its own configuration, tokenizer and datastore."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from ...reading.columns import columns_of
 from ...reading.example_texts import load_example_texts
-from ...reading.file_formats import SEPARATORS, file_format
 from ...reading.labels import label_name
+from ...reading.tables import SEPARATORS, file_format
 from .sessions import PageLimits, PlannedText, Row
 
 ENDINGS = (".csv", ".tsv", ".jsonl", ".json", ".txt")  # no compressed files: they may unpack to any size

@@ -7,13 +7,14 @@ import os
 import re
 from dataclasses import dataclass
 from hashlib import sha256
+from http import HTTPStatus
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ..own_site_only import OwnSiteOnly
-from .errors import FORBIDDEN, UNAUTHORIZED, Refused
+from .errors import Refused
 
 TOKEN_VARIABLE = "DOCSPLIT_SERVE_TOKEN"
 EDIT_TOKEN_VARIABLE = "DOCSPLIT_SERVE_EDIT_TOKEN"
@@ -78,7 +79,7 @@ class Access:
         """The name of the editor who sends a request; others are refused."""
         if not self.editors:
             raise Refused(
-                FORBIDDEN,
+                HTTPStatus.FORBIDDEN,
                 "editing_is_off",
                 f"This server does not take edits: start it with {EDIT_TOKEN_VARIABLE} or --edit_token_file.",
             )
@@ -87,7 +88,9 @@ class Access:
         if owner is not None:
             return owner
         if owner_of(given, self.readers) is not None:
-            raise Refused(FORBIDDEN, "not_an_editor", "This token may read only: edits need the token of an editor.")
+            raise Refused(
+                HTTPStatus.FORBIDDEN, "not_an_editor", "This token may read only: edits need the token of an editor."
+            )
         raise _unknown_token(given)
 
 
@@ -102,8 +105,8 @@ def token_of(request: Request) -> str | None:
 def _unknown_token(given: str | None) -> Refused:
     if given is None:
         message = "This server needs a token: send it as Authorization: Bearer TOKEN."
-        return Refused(UNAUTHORIZED, "missing_token", message)
-    return Refused(UNAUTHORIZED, "wrong_token", "The token is wrong.")
+        return Refused(HTTPStatus.UNAUTHORIZED, "missing_token", message)
+    return Refused(HTTPStatus.UNAUTHORIZED, "wrong_token", "The token is wrong.")
 
 
 def check_exposure(host: str, readers: Tokens, is_open: bool) -> None:

@@ -8,6 +8,7 @@ import logging
 import time
 import traceback
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
@@ -17,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ... import __version__
 from .access import OwnHostOnly
-from .errors import INTERNAL, TYPES, Refused
+from .errors import TYPES, Refused
 from .routes.classify import add_classify
 from .routes.decisions import add_decisions
 from .routes.edits import add_edits
@@ -121,7 +122,11 @@ def _internal_error(error: Exception) -> Refused:
     frames = traceback.extract_tb(error.__traceback__)
     places = " <- ".join(f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames[-6:]))
     logger.error("%s in %s", type(error).__name__, places)
-    return Refused(INTERNAL, "internal_error", "The server failed to answer this request: its log says where.")
+    return Refused(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        "internal_error",
+        "The server failed to answer this request: its log says where.",
+    )
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from ...cores import thread_count, use_threads
 from ...encoding.chunking import token_counts
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import unlogged
-from .errors import TOO_LARGE, TOO_MANY, UNAVAILABLE, Refused
+from .errors import Refused
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Batcher:
                 return await asyncio.wrap_future(job.result)
         except TimeoutError:
             raise Refused(
-                UNAVAILABLE,
+                HTTPStatus.SERVICE_UNAVAILABLE,
                 "timeout",
                 f"There was no answer within {self._limits.seconds:g} seconds: send fewer texts, or try again later.",
                 retry_after=RETRY_SECONDS,
@@ -142,7 +143,7 @@ class Batcher:
         most = self._limits.tokens
         if tokens > most:
             raise Refused(
-                TOO_LARGE,
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 "too_many_tokens",
                 f"The texts have about {tokens:,} tokens, and a request may have {most:,} (--max_tokens): send fewer "
                 "texts, shorter ones, or max_passages.",
@@ -153,11 +154,14 @@ class Batcher:
         waiting = self._waiting_tokens[job.is_long]
         if self._is_stopping:
             raise Refused(
-                UNAVAILABLE, "stopping", "The server is stopping: try again later.", retry_after=RETRY_SECONDS
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "stopping",
+                "The server is stopping: try again later.",
+                retry_after=RETRY_SECONDS,
             )
         if waiting and waiting + job.tokens > self._limits.waiting_tokens:
             raise Refused(
-                TOO_MANY,
+                HTTPStatus.TOO_MANY_REQUESTS,
                 "overloaded",
                 "Too many texts are waiting: try again later.",
                 retry_after=RETRY_SECONDS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -12,7 +13,7 @@ from pydantic_core import ErrorDetails, from_json
 
 from ...classifier.answering import CallOptions, checked_options
 from ...fitting.rejection import RejectionLimits
-from .errors import BAD_REQUEST, TOO_LARGE, TOO_SLOW, UNPROCESSABLE, Refused, unprocessable
+from .errors import Refused, unprocessable
 from .schemas import UNKNOWN_FIELD, AnswerOptions
 from .server import Server
 from .settings import ServerLimits
@@ -31,7 +32,7 @@ async def limited_body(request: Request, limits: ServerLimits, megabytes: float)
     most = int(megabytes * 10**6)
     too_large = f"The body is larger than {megabytes:g} MB: send fewer texts at a time."
     if int(request.headers.get("content-length", "0")) > most:
-        raise Refused(TOO_LARGE, "body_too_large", too_large)
+        raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", too_large)
     parts: list[bytes] = []
     size = 0
     try:
@@ -39,11 +40,13 @@ async def limited_body(request: Request, limits: ServerLimits, megabytes: float)
             async for part in request.stream():
                 size += len(part)
                 if size > most:
-                    raise Refused(TOO_LARGE, "body_too_large", too_large)
+                    raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", too_large)
                 parts.append(part)
     except TimeoutError:
         seconds = limits.body_seconds
-        raise Refused(TOO_SLOW, "too_slow", f"The body did not arrive within {seconds:g} seconds.") from None
+        raise Refused(
+            HTTPStatus.REQUEST_TIMEOUT, "too_slow", f"The body did not arrive within {seconds:g} seconds."
+        ) from None
     return b"".join(parts)
 
 
@@ -89,7 +92,9 @@ def _refusal(error: ValidationError, content: bytes) -> Refused:
     found = error.errors(include_url=False)
     if found[0]["type"] == "json_invalid":
         message = f"The body is not JSON that can be read: {found[0]['msg']}."
-        return Refused(BAD_REQUEST if not content else UNPROCESSABLE, "json_invalid", message)
+        return Refused(
+            HTTPStatus.BAD_REQUEST if not content else HTTPStatus.UNPROCESSABLE_ENTITY, "json_invalid", message
+        )
     body = from_json(content)
     places = [_place(one, body) for one in found]
     depths = [(one["type"] == UNKNOWN_FIELD, len(place)) for one, place in zip(found, places, strict=True)]

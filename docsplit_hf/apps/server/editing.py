@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
@@ -10,7 +11,7 @@ from safetensors import SafetensorError
 from ...reading.text_warnings import unlogged
 from ...storage.atomic_replacement import save_lock
 from ..pipelines import copied
-from .errors import CONFLICT, UNAVAILABLE, Refused, unprocessable
+from .errors import Refused, unprocessable
 from .served_folders import ServedFolder
 from .states import State, version_on_disk, weights_on_disk
 
@@ -48,7 +49,7 @@ def _state_in_folder(classifier: ServedFolder) -> State:
         version_on_disk(classifier.folder)
     except (FileNotFoundError, NotADirectoryError):
         raise Refused(
-            UNAVAILABLE,
+            HTTPStatus.SERVICE_UNAVAILABLE,
             "no_folder",
             f"The folder of {classifier.name} is not in its place, so nothing can be changed: put it back.",
         ) from None
@@ -62,7 +63,7 @@ def _save_state(folder: Path, before: State, pipe: KNNClassifierPipeline) -> Sta
     try:
         with save_lock(folder):
             if version_on_disk(folder) != before.version:
-                raise Refused(CONFLICT, "replaced", "The folder was replaced by another program: try again.")
+                raise Refused(HTTPStatus.CONFLICT, "replaced", "The folder was replaced by another program: try again.")
             (pipe.datastore if has_same_calibration else pipe).save_pretrained(folder)
             return State(pipe, version_on_disk(folder), weights_on_disk(folder))
     except SafetensorError as error:  # what safetensors raises when the disk is full

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 from starlette.responses import JSONResponse
 
-BAD_REQUEST = 400
-UNAUTHORIZED = 401
-FORBIDDEN = 403
-NOT_FOUND = 404
-TOO_SLOW = 408
-CONFLICT = 409
-TOO_LARGE = 413
-UNPROCESSABLE = 422
-TOO_MANY = 429
-INTERNAL = 500
-UNAVAILABLE = 503
 # In the words of OpenAI's API, and of TypeSafe's.
 TYPES = {
-    UNAUTHORIZED: "authentication_error",
-    FORBIDDEN: "permission_error",
-    NOT_FOUND: "not_found_error",
-    TOO_MANY: "rate_limit_error",
-    INTERNAL: "server_error",
-    UNAVAILABLE: "server_error",
+    HTTPStatus.UNAUTHORIZED: "authentication_error",
+    HTTPStatus.FORBIDDEN: "permission_error",
+    HTTPStatus.NOT_FOUND: "not_found_error",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "server_error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "server_error",
 }
 LONGEST_MESSAGE = 1_000  # characters
 
@@ -54,7 +44,7 @@ class Refused(Exception):  # noqa: N818  it is what the server does, and often n
         """The body of the response: ``error`` for OpenAI's and vLLM's clients, ``detail`` for TypeSafe's."""
         kind = TYPES.get(self.status, "invalid_request_error")
         detail: Any = {"error_type": kind, "message": self.message}
-        if self.status == UNPROCESSABLE:
+        if self.status == HTTPStatus.UNPROCESSABLE_ENTITY:
             place = [] if self.field is None else self.field.split(".")
             detail = [{"loc": ["body", *place], "msg": self.message, "type": self.code}]
         error = {"message": self.message, "type": kind, "param": self.field, "code": self.code, "field": self.field}
@@ -65,11 +55,11 @@ class Refused(Exception):  # noqa: N818  it is what the server does, and often n
         headers = {"X-Content-Type-Options": "nosniff"}
         if self.retry_after is not None:
             headers["Retry-After"] = str(self.retry_after)
-        if self.status == UNAUTHORIZED:
+        if self.status == HTTPStatus.UNAUTHORIZED:
             headers["WWW-Authenticate"] = "Bearer"
         return JSONResponse(self.body(), self.status, headers)
 
 
 def unprocessable(message: str, field: str | None = None, code: str = "value_error") -> Refused:
     """Refuse the content of a request."""
-    return Refused(UNPROCESSABLE, code, message, field)
+    return Refused(HTTPStatus.UNPROCESSABLE_ENTITY, code, message, field)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -14,8 +15,8 @@ from ...cores import core_count
 from ...fitting.label_tree import NO_LEVEL
 from .access import Access
 from .batching import Batcher, ReadTexts
-from .decisions import Labels, LabelScores
-from .errors import NOT_FOUND, Refused, unprocessable
+from .errors import Refused, unprocessable
+from .questions import Labels, LabelScores
 from .served_folders import ServedFolder
 from .settings import ServerSettings
 from .states import State
@@ -73,7 +74,7 @@ class Server:
         if found is None:
             known = ", ".join(self.classifiers)
             message = f"There is no classifier {name[:100]!r} here: {known}."
-            raise Refused(NOT_FOUND, "model_not_found", message, "model")
+            raise Refused(HTTPStatus.NOT_FOUND, "model_not_found", message, "model")
         return found
 
     async def read(

@@ -116,7 +116,6 @@ class SortedFolder:
         paths: Sequence[Path],
         answers: Iterable[Mapping[str, Any]],
         labels: Iterable[str] = (),
-        link: bool = False,
     ) -> dict[Path, SortedFile]:
         """Plan the places of files that were not sorted yet, by their answers; files that are gone are left out."""
         answers = list(answers)
@@ -133,7 +132,6 @@ class SortedFolder:
                     page=page_of(answer),
                     reason=reason_of(answer),
                     sha256=sha256,
-                    link="hard" if link else None,
                 )
         return planned
 
@@ -177,10 +175,7 @@ class SortedFolder:
             temporary = _temporary_name(entry, name)
             parent.discard(temporary)
             try:
-                if entry.link is None:
-                    copy_file(parent, temporary, entry)
-                else:
-                    os.link(entry.source, temporary, dst_dir_fd=parent.descriptor)
+                copy_file(parent, temporary, entry)
             except (OSError, ValueError) as error:
                 logger.warning("%s is not sorted yet: %s", entry.source, error)
                 parent.discard(temporary)
@@ -211,7 +206,6 @@ def sort_files(
     answers: Iterable[Mapping[str, Any]],
     paths: Sequence[Path],
     folder: Path,
-    link: bool = False,
     reports: Sequence[str] = (),
 ) -> Sorted:
     """Sort files into sub-folders of a folder by their answers; those that are there already stay.
@@ -222,7 +216,6 @@ def sort_files(
         answers: The answers, each with ``label`` and ``score``.
         paths: The file of each answer.
         folder: The folder.
-        link: Whether to make hard links instead of copies.
         reports: The names of those ``REPORTS`` that this run has written into the folder; undoing removes them, too.
 
     Returns:
@@ -234,7 +227,7 @@ def sort_files(
     put: list[SortedFile] = []
     with SortedFolder.opened(folder) as sorted_folder:
         known = sum(sorted_folder.knows(path, sha256_of_present(path)) for path in paths)
-        planned = list(sorted_folder.plan(paths, answers, link=link).values())
+        planned = list(sorted_folder.plan(paths, answers).values())
         for start in range(0, len(planned), FILES_AT_A_TIME):
             put += sorted_folder.put(planned[start : start + FILES_AT_A_TIME])
         written = [SortedFile(source=None, target=name, sha256=sha256_of_file(folder / name)) for name in reports]

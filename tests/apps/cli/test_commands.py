@@ -1,6 +1,7 @@
 """The help of the command ``docsplit``, and that it is quick."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 
@@ -30,6 +31,36 @@ def test_help_imports_neither_torch_nor_transformers(command):
     assert f"usage: docsplit {command or 'COMMAND'} " in finished.stdout
     imported = {line.rpartition("|")[2].strip() for line in finished.stderr.splitlines()}
     assert "docsplit_hf" in imported and not {"torch", "transformers", "numpy"} & imported
+
+
+ANSWERED_AT_ONCE = {
+    "help": ("fit --help_all", 0, "--passage_length"),
+    "a typo": ("fit --dataset_nme x.csv", 2, "did you mean --dataset_name?"),
+    "no file to learn from": ("fit --dataset_name missing.csv", 2, "There is no file 'missing.csv'"),
+    "no column to learn from": ("fit --dataset_name new.csv --text_column title", 2, "There is no column 'title'"),
+    "no documents": ("fit --dataset_name new.csv --unlabeled_name missing.txt", 2, "There is no file 'missing.txt'"),
+    "no file to answer": ("classify --predict missing.csv", 2, "There is no file 'missing.csv'"),
+    "no column to answer": ("classify --predict new.csv --text_column title", 2, "There is no column 'title'"),
+    "neither": ("classify --dataset_name missing.csv --predict new.csv", 2, "There is no file 'missing.csv'"),
+    "no classifier": ("audit ./missing", 2, "There is no file or folder './missing'"),
+    "no texts to embed": ("embed --dataset_name missing.csv", 2, "There is no file 'missing.csv'"),
+    "no inbox": ("watch inbox/ sorted/ --model new.csv", 2, "There is no folder 'inbox/'"),
+    "an unknown option of evaluate": ("evaluate --modls tfidf", 2, "did you mean --models?"),
+    "an unknown option of suggest": ("suggest ./missing --cout 3", 2, "did you mean --count?"),
+    "an unknown option of export": ("export ./missing --precison int8", 2, "did you mean --precision?"),
+    "an unknown option of demo": ("demo --prot 80", 2, "--prot"),
+}
+
+
+@pytest.mark.parametrize("line, code, said", ANSWERED_AT_ONCE.values(), ids=ANSWERED_AT_ONCE)
+def test_help_typos_and_missing_files_are_answered_without_torch(line, code, said, tmp_path):
+    (tmp_path / "without" / "torch").mkdir(parents=True)
+    (tmp_path / "without" / "torch" / "__init__.py").write_text("raise RuntimeError('torch was imported')\n")
+    (tmp_path / "new.csv").write_text("text,label\nThe river floods.,nature\nA loan of money.,money\n")
+    places = {"PYTHONPATH": os.pathsep.join((str(tmp_path / "without"), str(ROOT)))}
+    started = [sys.executable, "-m", "docsplit_hf", *line.split()]
+    finished = subprocess.run(started, capture_output=True, text=True, cwd=tmp_path, env=os.environ | places)
+    assert finished.returncode == code and said in finished.stdout + finished.stderr, finished.stderr
 
 
 @pytest.mark.slow

@@ -1,81 +1,72 @@
-"""Options of the commands of classifiers: those that contradict each other, and those of earlier versions."""
+"""The parser of commands that answer quickly reads options as that of transformers does."""
 
 import re
-import sys
 
 import pytest
+from transformers import HfArgumentParser
 
-from docsplit_hf.__main__ import main
-from docsplit_hf.apps.cli.fit import read_hierarchy
-from docsplit_hf.apps.cli.fit_and_classify import two_commands
+from docsplit_hf.apps.cli.classify import AnswerArguments, PredictionArguments
+from docsplit_hf.apps.cli.embed import EmbeddingArguments
+from docsplit_hf.apps.cli.evaluate import EvaluationArguments
+from docsplit_hf.apps.cli.fit_arguments import FitArguments
+from docsplit_hf.apps.cli.labeled_arguments import LabeledArguments
+from docsplit_hf.apps.cli.options import ALL_PRECISIONS, SHIPPED, PlainParser
+from docsplit_hf.apps.cli.undo import UndoArguments
+from docsplit_hf.apps.cli.watch import WatchArguments
+from docsplit_hf.encoding.backends.precision import PRECISIONS
+from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.evaluation.settings import ComparisonSettings
 
-WITH_EXAMPLES = ["--dataset_name=a.csv"]
-ANSWERS = ["--predict=b.csv"]
-REFUSED = {
-    "nothing to learn from": ("fit", [], "--dataset_name must be given: a file, a folder"),
-    "documents alone": ("fit", ["--unlabeled_name=documents.jsonl"], "--dataset_name must be given"),
-    "no tree": ("fit", [*WITH_EXAMPLES, "--hierarchy=tree.json"], "--hierarchy tree.json: there is no such file"),
-    "a teacher": ("fit", [*WITH_EXAMPLES, "--teacher=http://a/v1#b"], "--teacher was removed: fit of the pipeline"),
-    "an option of training": ("fit", [*WITH_EXAMPLES, "--num_train_epochs=3"], "unrecognized arguments: --num_train"),
-    "nothing to train on": ("train", [], "--dataset_name must be given: a file, a folder"),
-    "nothing to answer": ("classify", [], "--predict must be given: the texts to classify"),
-    "an option of before": ("classify", ["--predict_top_k=2"], "--predict_top_k was removed: it is --top_k"),
-    "another one": ("classify", [*WITH_EXAMPLES, "--no_training"], "--no_training was removed: docsplit fit makes"),
-    "no texts": ("classify", WITH_EXAMPLES, "--predict must be given: the texts to classify. To make a classifier"),
-    "neither's": ("classify", [*WITH_EXAMPLES, *ANSWERS, "--max_steps=3"], "unrecognized arguments: --max_steps"),
-    "a folder of before": ("classify", [*ANSWERS, "--output_dir=o"], r"did you mean --model_name_or_path\?"),
-    "no rate": ("classify", [*ANSWERS, "--novelty=0.05"], "limit what --reject leaves without a label: give it"),
-    "no rate of errors": ("classify", [*ANSWERS, "--reject=5"], "reject must be the share .*, got 5"),
-    "no classifier": ("audit", ["--output=r.json"], "a classifier must be given: the --output_dir of docsplit fit"),
-    "no JSON": ("audit", ["a", "--output=r.csv"], "so --output must end in .json"),
-    "no findings": ("audit", ["a", "--apply=r.json"], "There is no file r.json: write one by --output"),
-    "an option that went": ("train", [*WITH_EXAMPLES, "--task_name=CoLA"], "--task_name was removed: python -m exper"),
-}
-
-
-@pytest.mark.parametrize("command, options, message", REFUSED.values(), ids=REFUSED)
-def test_contradictory_options_are_refused(command, options, message, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["docsplit", command, *options])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2 and re.search(message, "".join(capsys.readouterr()))
+KINDS = (PredictionArguments, AnswerArguments)
+OF_FIT = (LabeledArguments, FitArguments)
+OF_EVALUATE = (EvaluationArguments, ComparisonSettings)
+ALL_KINDS = (KINDS, OF_FIT, OF_EVALUATE, (UndoArguments,), (WatchArguments,), (EmbeddingArguments,))
+LINES = (
+    (KINDS, "--predict a.csv"),
+    (KINDS, "--predict=a.csv --safe_csv --explain --reject 0.05 --top_k 3"),
+    (KINDS, "--predict a --safe-csv yes --explain False --labels_at 1e-1 --max_length 12 --dry_run"),
+    (KINDS, "--predict a --model_name_or_path b --text-pair-column c --bf16 true"),
+    (OF_FIT, "--dataset_name a --test_size 0.5 --long_documents whole --use_cpu --passage-length 12"),
+    (OF_EVALUATE, "--models a b --tasks c --shots 1 5 --long_documents whole first --protocol full"),
+    ((WatchArguments,), "--inbox a --sorted b --model c --rest 1.5"),
+)
 
 
-TWO = {
-    "a new classifier": (
-        "--dataset_name=a.csv --unlabeled_name b --predict c.csv --explain --use_cpu",
-        ["--dataset_name a.csv --unlabeled_name b --use_cpu",
-         "--predict c.csv --explain --use_cpu --model_name_or_path output/classification"],
-    ),
-    "its folder and encoder": (
-        "--dataset_name a.csv --model_name_or_path e --output_dir o --predict c.csv --explian",
-        ["--dataset_name a.csv --model_name_or_path e --output_dir o",
-         "--model_name_or_path o --predict c.csv --explian"],
-    ),
-    "a misspelled option of fit": (
-        "--dataset_name a.csv --lable_column kind --predict c.csv",
-        ["--dataset_name a.csv --lable_column kind", "--predict c.csv --model_name_or_path output/classification"],
-    ),
-    "a saved classifier": ("--model_name_or_path o --predict c.csv --explain", []),
-}  # fmt: skip
+@pytest.mark.parametrize(("kinds", "line"), LINES)
+def test_options_are_those_of_transformers(kinds, line):
+    expected = HfArgumentParser(kinds).parse_args_into_dataclasses(line.split())
+    assert PlainParser(kinds, "").parse_args_into_dataclasses(line.split()) == tuple(expected)
 
 
-@pytest.mark.parametrize("line, expected", TWO.values(), ids=TWO)
-def test_with_labeled_examples_a_classifier_is_fitted_first(line, expected):
-    assert [" ".join(command) for command in two_commands(line.split())] == expected
+def test_the_help_is_that_of_transformers():
+    for kinds in ALL_KINDS:
+        own = PlainParser(kinds, "Some command.").format_help()
+        stock = HfArgumentParser(kinds, description="Some command.").format_help()
+        defaults = re.compile(r"\s*\(default:[^)]*\)|\s+")  # transformers' formatter adds them
+        assert defaults.sub("", own) == defaults.sub("", stock)
 
 
-def test_a_file_of_parents_is_a_tree(tmp_path):
-    file = tmp_path / "tree.json"
-    file.write_text('{"lease": "contracts"}', encoding="utf-8-sig")
-    assert read_hierarchy(str(file)) == {"lease": "contracts"}
-    assert read_hierarchy("/") == "/" and read_hierarchy(None) is None
-    file.write_text('["lease"]')
-    with pytest.raises(ValueError, match="must have the parent of each label"):
-        read_hierarchy(str(file))
-    file.write_text('{"lease": ["contracts"]}')
-    with pytest.raises(ValueError, match="must have the parent of each label"):
-        read_hierarchy(str(file))
-    file.write_text("lease: contracts")
-    with pytest.raises(ValueError, match=r"tree\.json is no JSON in UTF-8"):
-        read_hierarchy(str(file))
+def test_what_options_say_of_modules_that_import_torch_is_true():
+    assert SHIPPED == DEFAULT_CHECKPOINT and ALL_PRECISIONS == PRECISIONS
+
+
+@pytest.mark.parametrize("line", ["--inbox a", "--inbox a --sorted b --model c --rest soon", "--predict"])
+def test_wrong_lines_are_refused_as_by_transformers(line, capsys):
+    for parser in (PlainParser((WatchArguments,), ""), HfArgumentParser(WatchArguments)):
+        with pytest.raises(SystemExit):
+            parser.parse_args(line.split())
+    own, stock = capsys.readouterr().err.split("usage: ")[1:]
+    assert own == stock
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--safe_csv perhaps", "expected yes or no, got perhaps"),
+        ("--top_k few", "invalid int"),
+    ],
+)
+def test_wrong_values_are_named(line, said, capsys):
+    with pytest.raises(SystemExit):
+        PlainParser(KINDS, "").parse_args_into_dataclasses(["--predict", "a", *line.split()])
+    assert said in capsys.readouterr().err

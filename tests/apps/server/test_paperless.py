@@ -175,7 +175,8 @@ def fitted(archive, run, make_tiny_config, tokenizer, tmp_path):
     import torch
     from transformers import BertModel
 
-    from docsplit_hf.apps.cli.fit import FitArguments, fit_classifier
+    from docsplit_hf.apps.cli.fit import fit_classifier
+    from docsplit_hf.apps.cli.fit_arguments import FitArguments
     from docsplit_hf.apps.cli.labeled_arguments import LabeledArguments
 
     fill(archive)

@@ -34,6 +34,18 @@ def make_files(folder, count=12):
     return answers, list(paths.values())
 
 
+def sort_as_before(answers, paths, out, link):
+    """Sort files; with ``link`` the folder is as earlier versions made it, whose option --link made hard links."""
+    done = sort_files(answers, paths, out)
+    if link:
+        lines = [json.loads(line) for line in (out / MANIFEST).read_text().splitlines()]
+        for line in lines:
+            (out / line["target"]).unlink()
+            os.link(line["source"], out / line["target"])
+        (out / MANIFEST).write_text("".join(f"{json.dumps(line | {'link': 'hard'})}\n" for line in lines))
+    return done
+
+
 def contents(folder):
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -43,7 +55,7 @@ def test_files_are_sorted_and_undone(link, tmp_path):
     answers, paths = make_files(tmp_path / "inbox")
     before = contents(tmp_path / "inbox")
     out = tmp_path / "sorted"
-    done = sort_files(answers, paths, out, link)
+    done = sort_as_before(answers, paths, out, link)
     assert done.files == 12 and done.missing == 0 and done.known == 0 and sum(done.by_folder.values()) == 12
     assert done.by_folder == {"Lease": 2, "_": 1, "_failed": 1, "_unsure": 2, "a_b": 3, "invoice": 3}
     entries = [json.loads(line) for line in (out / MANIFEST).read_text().splitlines()]
@@ -81,7 +93,7 @@ def test_equal_names_get_numbers_and_are_counted(tmp_path):
 def test_undoing_keeps_what_a_person_has_changed(link, tmp_path):
     answers, paths = make_files(tmp_path / "inbox")
     out = tmp_path / "sorted"
-    sort_files(answers, paths, out, link)
+    sort_as_before(answers, paths, out, link)
     targets = sorted(path for path in out.rglob("*") if path.parent != out and not path.is_dir())
     changed, gone, moved = targets[:3]
     changed.unlink()
@@ -103,7 +115,7 @@ def test_undoing_keeps_what_is_the_last_copy(link, tmp_path):
     """One original is deleted, one edited (as a new file), one became a link to its copy, and one a pipe."""
     answers, paths = make_files(tmp_path / "inbox")
     out = tmp_path / "sorted"
-    sort_files(answers, paths, out, link)
+    sort_as_before(answers, paths, out, link)
     copies = {entry.source: out / entry.target for entry in read_sorted(out / MANIFEST)}
     first, second, third, fourth = (copies[path.resolve().as_posix()] for path in paths[:4])
     before = {copy: copy.read_bytes() for copy in (first, second, third, fourth)}

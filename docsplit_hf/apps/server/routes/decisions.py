@@ -9,7 +9,8 @@ from fastapi import Depends, FastAPI, Request
 from starlette.responses import JSONResponse, Response
 
 from ..bodies import call_options_of, documented, parsed
-from ..decisions import (
+from ..errors import unprocessable
+from ..questions import (
     Labels,
     LabelScores,
     Question,
@@ -20,7 +21,6 @@ from ..decisions import (
     text_of_input,
     text_of_state,
 )
-from ..errors import unprocessable
 from ..schemas import AnswerOptions, DecisionsRequest, SystemOneRequest
 from ..server import Server
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import Depends, FastAPI, Request
@@ -13,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from ..bodies import documented, parsed
 from ..editing import change_examples, edit
-from ..errors import UNAVAILABLE, Refused, unprocessable
+from ..errors import Refused, unprocessable
 from ..schemas import ExamplesRequest, FitRequest
 from ..server import Server
 
@@ -39,7 +40,7 @@ def add_edits(app: FastAPI, server: Server) -> None:
         except OSError as error:  # such as a full disk
             logger.error("An edit of %s failed: %s", classifier.name, error)
             message = "The edit could not be saved, and the server's log says why: send it again."
-            raise Refused(UNAVAILABLE, "not_saved", message) from error
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "not_saved", message) from error
         server.metrics.edits.labels(classifier.name, kind).inc()
         return JSONResponse({"model": classifier.name, **answer})
 

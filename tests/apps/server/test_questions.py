@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from jevcompat.validate import choice_confidence
 
-from docsplit_hf.apps.server.decisions import (
+from docsplit_hf.apps.server.errors import Refused
+from docsplit_hf.apps.server.questions import (
     Labels,
     LabelScores,
     answer_choice,
@@ -15,7 +16,6 @@ from docsplit_hf.apps.server.decisions import (
     system_one_question,
     text_of_state,
 )
-from docsplit_hf.apps.server.errors import Refused
 from docsplit_hf.apps.server.schemas import DecisionQuestion, SystemOneQuestion
 
 LABELS = Labels(("billing", "tech", "tech support", "true", "C++"), multi_label=False, reject_label="other")

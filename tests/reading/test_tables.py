@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from docsplit_hf import load_documents, load_labeled_examples
-from docsplit_hf.reading.file_formats import byte_ranges, lines_between
 from docsplit_hf.reading.source import load_path
+from docsplit_hf.reading.tables import byte_ranges, lines_between
 
 TEXTS = [f"Café {i}, or tea?" for i in range(30)]
 LABELS = ["yes", "no", "maybe"] * 10

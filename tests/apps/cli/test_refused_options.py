@@ -1,0 +1,81 @@
+"""Options of the commands of classifiers: those that contradict each other, and those of earlier versions."""
+
+import re
+import sys
+
+import pytest
+
+from docsplit_hf.__main__ import main
+from docsplit_hf.apps.cli.fit_and_classify import two_commands
+from docsplit_hf.apps.cli.fit_arguments import read_hierarchy
+
+WITH_EXAMPLES = ["--dataset_name=a.csv"]
+ANSWERS = ["--predict=b.csv"]
+REFUSED = {
+    "nothing to learn from": ("fit", [], "--dataset_name must be given: a file, a folder"),
+    "documents alone": ("fit", ["--unlabeled_name=documents.jsonl"], "--dataset_name must be given"),
+    "no tree": ("fit", [*WITH_EXAMPLES, "--hierarchy=tree.json"], "--hierarchy tree.json: there is no such file"),
+    "a teacher": ("fit", [*WITH_EXAMPLES, "--teacher=http://a/v1#b"], "--teacher was removed: fit of the pipeline"),
+    "an option of training": ("fit", [*WITH_EXAMPLES, "--num_train_epochs=3"], "unrecognized arguments: --num_train"),
+    "nothing to train on": ("train", [], "--dataset_name must be given: a file, a folder"),
+    "nothing to answer": ("classify", [], "--predict must be given: the texts to classify"),
+    "an option of before": ("classify", ["--predict_top_k=2"], "--predict_top_k was removed: it is --top_k"),
+    "another one": ("classify", [*WITH_EXAMPLES, "--no_training"], "--no_training was removed: docsplit fit makes"),
+    "no texts": ("classify", WITH_EXAMPLES, "--predict must be given: the texts to classify. To make a classifier"),
+    "neither's": ("classify", [*WITH_EXAMPLES, *ANSWERS, "--max_steps=3"], "unrecognized arguments: --max_steps"),
+    "a folder of before": ("classify", [*ANSWERS, "--output_dir=o"], r"did you mean --model_name_or_path\?"),
+    "no rate": ("classify", [*ANSWERS, "--novelty=0.05"], "limit what --reject leaves without a label: give it"),
+    "no rate of errors": ("classify", [*ANSWERS, "--reject=5"], "reject must be the share .*, got 5"),
+    "no classifier": ("audit", ["--output=r.json"], "a classifier must be given: the --output_dir of docsplit fit"),
+    "no JSON": ("audit", ["a", "--output=r.csv"], "so --output must end in .json"),
+    "no findings": ("audit", ["a", "--apply=r.json"], "There is no file r.json: write one by --output"),
+    "an option that went": ("train", [*WITH_EXAMPLES, "--task_name=CoLA"], "--task_name was removed: python -m exper"),
+}
+
+
+@pytest.mark.parametrize("command, options, message", REFUSED.values(), ids=REFUSED)
+def test_contradictory_options_are_refused(command, options, message, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["docsplit", command, *options])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2 and re.search(message, "".join(capsys.readouterr()))
+
+
+TWO = {
+    "a new classifier": (
+        "--dataset_name=a.csv --unlabeled_name b --predict c.csv --explain --use_cpu",
+        ["--dataset_name a.csv --unlabeled_name b --use_cpu",
+         "--predict c.csv --explain --use_cpu --model_name_or_path output/classification"],
+    ),
+    "its folder and encoder": (
+        "--dataset_name a.csv --model_name_or_path e --output_dir o --predict c.csv --explian",
+        ["--dataset_name a.csv --model_name_or_path e --output_dir o",
+         "--model_name_or_path o --predict c.csv --explian"],
+    ),
+    "a misspelled option of fit": (
+        "--dataset_name a.csv --lable_column kind --predict c.csv",
+        ["--dataset_name a.csv --lable_column kind", "--predict c.csv --model_name_or_path output/classification"],
+    ),
+    "a saved classifier": ("--model_name_or_path o --predict c.csv --explain", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line, expected", TWO.values(), ids=TWO)
+def test_with_labeled_examples_a_classifier_is_fitted_first(line, expected):
+    assert [" ".join(command) for command in two_commands(line.split())] == expected
+
+
+def test_a_file_of_parents_is_a_tree(tmp_path):
+    file = tmp_path / "tree.json"
+    file.write_text('{"lease": "contracts"}', encoding="utf-8-sig")
+    assert read_hierarchy(str(file)) == {"lease": "contracts"}
+    assert read_hierarchy("/") == "/" and read_hierarchy(None) is None
+    file.write_text('["lease"]')
+    with pytest.raises(ValueError, match="must have the parent of each label"):
+        read_hierarchy(str(file))
+    file.write_text('{"lease": ["contracts"]}')
+    with pytest.raises(ValueError, match="must have the parent of each label"):
+        read_hierarchy(str(file))
+    file.write_text("lease: contracts")
+    with pytest.raises(ValueError, match=r"tree\.json is no JSON in UTF-8"):
+        read_hierarchy(str(file))

@@ -18,6 +18,7 @@ from .cache import Cache
 from .failures import NOT_ACCESSIBLE, FailedFile, Refusal, UnreadableFile, failed_file
 from .options import DEFAULT_LANGUAGE, FileOptions
 from .places import FileText
+from .readers.ocr import SECONDS_OF_PAGE
 from .worker import check_size
 from .workers import Worker
 
@@ -94,6 +95,8 @@ def read_among(
 
     Yields:
         Each item, with the text or the failure of its file, or None without one.
+
+    With OCR, a list of items and a cache, the pages to recognize are counted before, and the log says the minutes.
     """
     from tqdm.auto import tqdm
 
@@ -108,6 +111,11 @@ def read_among(
     changes: Counter[str] = Counter()
     examples: list[str] = []
     try:
+        if options.ocr is not None and cache_dir is not None and isinstance(items, Sequence):
+            counts = executor.map(reading.count_pages_to_recognize, filter(None, map(path_of, items)))
+            is_hidden = progress_total is None
+            counts = tqdm(counts, total=progress_total, unit="file", desc="Looking for scans", disable=is_hidden)
+            _announce_scans(list(counts), options.ocr, processes)
         with tqdm(total=progress_total, unit="file", desc="Reading files", disable=progress_total is None) as progress:
             while True:
                 while not waiting or (is_file and len(waiting) < FILES_AHEAD * processes):
@@ -148,6 +156,19 @@ def _log_changes(changes: Counter[str], reasons: Counter[str], examples: Sequenc
         logger.warning(f"Parts of files that are not read, such as attachments: {counts}. For example:\n{listed}")
 
 
+def _announce_scans(counts: Sequence[int], engine: str, processes: int) -> None:
+    """Log how many pages of files will be recognized, and how long that takes."""
+    pages = sum(counts)
+    files = sum(1 for count in counts if count)
+    if pages:
+        minutes = max(1, round(pages * SECONDS_OF_PAGE[engine] / processes / 60))
+        logger.warning(
+            f"Pages to recognize, which are pictures without text: {pages:,}, in {files:,} of {len(counts):,} files. "
+            f"{engine} takes about {minutes:,} minute{'' if minutes == 1 else 's'}: {SECONDS_OF_PAGE[engine]:g} "
+            f"seconds of a core for each, {processes} at a time."
+        )
+
+
 class _Reading:
     """What the threads of ``read_files`` share; each has a worker of its own."""
 
@@ -166,6 +187,11 @@ class _Reading:
         if self.options.ocr is not None and found.pages_without_text:
             return self._read(path, self.options)
         return found
+
+    def count_pages_to_recognize(self, path: Path) -> int:
+        """The number of pages of a file that are pictures without text; 0 if a cache has what is recognized in them."""
+        pages = self._read(path, self.without_ocr).pages_without_text
+        return pages if pages and self.caches[self.options].find(path) is None else 0
 
     def _read(self, path: Path, options: FileOptions) -> FileText | FailedFile:
         """Read a file from the cache, or by the worker of this thread."""

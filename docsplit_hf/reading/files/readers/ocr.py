@@ -17,6 +17,8 @@ from ..options import MEGABYTE, RAPIDOCR, TESSERACT, FileOptions
 
 DOTS_PER_INCH = {TESSERACT: 300, RAPIDOCR: 200}
 LARGEST_PICTURE = {TESSERACT: 50_000_000, RAPIDOCR: 20_000_000}  # pixels; at 300 dots, a page of A2 has 35 million
+# Seconds of a core for a page of a contract: medians of docs/results/file_readers/scans.jsonl, on a busy machine.
+SECONDS_OF_PAGE = {TESSERACT: 4.5, RAPIDOCR: 6.5}
 MEMORY_OF_RAPIDOCR = 1_000 * MEGABYTE  # of address space, beside that of reading
 # rapidocr looks for lines in a picture of this size, and reads them in the full one. At its own size, 2,000, a page
 # took twice the seconds and did not fit into the memory.

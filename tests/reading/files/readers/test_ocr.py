@@ -1,6 +1,8 @@
 """Scanned pages are recognized by either engine, counted before, and keep their numbers."""
 
+import logging
 import math
+import re
 import shutil
 import sys
 
@@ -116,7 +118,7 @@ def test_the_engine_that_is_installed_is_chosen(monkeypatch, program):
     assert memory_of_engine(FileOptions(ocr="rapidocr")) > 0
 
 
-def test_only_scans_are_read_again_and_each_file_once(tmp_path, program, monkeypatch):
+def test_pages_are_counted_before_and_other_files_are_read_once(tmp_path, program, monkeypatch, caplog):
     folder = tmp_path / "in"
     folder.mkdir()
     scanned = make_pdf([""] * 5, picture_on=range(5))
@@ -133,15 +135,19 @@ def test_only_scans_are_read_again_and_each_file_once(tmp_path, program, monkeyp
     def load(**engine):
         options = FileOptions(**engine)
         read.clear()
-        rows = load_files(folder, options, cache_dir=tmp_path / "cache", show_progress=False)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, logger="docsplit_hf"):
+            rows = load_files(folder, options, cache_dir=tmp_path / "cache", show_progress=False)
         return dict(zip(rows["file"], rows["text"], strict=True))
 
     without = load()
     assert sorted(without) == ["half.pdf", "mail.eml", "text.pdf", "text.txt"]
     recognized = load(ocr="tesseract")
+    assert "Pages to recognize, which are pictures without text: 16, in 4 of 6 files." in caplog.text
+    assert re.search(r"tesseract takes about \d+ minutes?: ", caplog.text)
     assert sorted(read) == ["half.pdf", "mail.eml", "scan.pdf", "scans.zip"]
     for name in ("scan.pdf", "scans.zip", "mail.eml"):
         assert recognized[name].split().count("recognized") == 5
     assert recognized["text.pdf"] == without["text.pdf"]
     assert load(ocr="tesseract") == recognized
-    assert not read
+    assert not read and "Pages to recognize" not in caplog.text

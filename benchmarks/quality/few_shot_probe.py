@@ -8,7 +8,7 @@ from sklearn.metrics import f1_score
 from sklearn.neighbors import KNeighborsClassifier
 
 from docsplit_hf.evaluation.probes import sample_per_class
-from docsplit_hf.fitting.experts.vector_experts import fit_probe
+from docsplit_hf.fitting.experts.linear_probe import fit_probe
 
 MOST = 1_500
 
@@ -37,9 +37,9 @@ def few_shot_scores(
     found = []
     for seed in range(seeds):
         rows = sample_per_class(numbers, shots, seed, names)
-        weights, biases = fit_probe(train[rows], np.eye(len(names))[numbers[rows]], multi_label=False)
+        probe = fit_probe(train[rows], np.eye(len(names))[numbers[rows]], multi_label=False)
         nearest = KNeighborsClassifier(5, weights="distance").fit(train[rows], numbers[rows])
-        by_probe = f1_score(asked, names[(test @ weights.T + biases).argmax(1)], average="macro")
+        by_probe = f1_score(asked, names[(test @ probe[:, :-1].T + probe[:, -1]).argmax(1)], average="macro")
         by_neighbors = f1_score(asked, names[nearest.predict(test)], average="macro")
         found.append((by_probe, by_neighbors))
     return tuple(np.mean(found, axis=0))

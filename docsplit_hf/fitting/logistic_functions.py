@@ -10,13 +10,15 @@ import numpy as np
 def softmax(logits: np.ndarray, axis: int | None = None) -> np.ndarray:
     """``exp(x_i) / sum_j exp(x_j)`` along an axis, or of all numbers."""
     exponentials = np.exp(logits - logits.max(axis=axis, keepdims=True))
-    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+    exponentials /= exponentials.sum(axis=axis, keepdims=True)
+    return exponentials
 
 
 def log_softmax(logits: np.ndarray, axis: int | None = None) -> np.ndarray:
     """The logarithm of ``softmax``."""
     shifted = logits - logits.max(axis=axis, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+    shifted -= np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+    return shifted
 
 
 def expit(log_odds: Any) -> Any:

@@ -113,22 +113,24 @@ def scores_by_folds(
     ``groups`` ``(n,)``: examples with equal numbers are versions of one text, and in one fold.
     """
     corpus = data.corpus
-    rows = data.rows
-    targets = data.targets
-    embeddings = corpus.document_vectors.embeddings_of(corpus.vectors[rows])
+    held_out = np.flatnonzero(folds >= 0)
+    rows = data.rows[held_out]
+    targets = data.targets[held_out]
+    embeddings = corpus.document_vectors.embeddings_of(corpus.vectors[data.rows])
     scores = np.zeros((len(data.experts), *targets.shape))
     label_proportions = np.zeros(targets.shape)
     shift = np.zeros(targets.shape)
     near = np.zeros(len(targets))
     parts = [data.of(np.flatnonzero(folds != fold)) for fold in range(int(folds.max()) + 1)]
     for fold, (part, start) in enumerate(zip(parts, start_in_folds(parts) if parts else (), strict=True)):
-        test = np.flatnonzero(folds == fold)
+        test = np.flatnonzero(folds[held_out] == fold)
+        examples = held_out[test]
         learned = fit_all(part, start)
         shift[test] = learned.shift
         # The other examples of the fold have no labels here, like documents. Without documents, all votes are equal.
         has_unequal_votes = data.has_documents and not data.multi_label
-        votes = voters.votes(test, part.text_weights) if has_unequal_votes else voters.weights[test]
-        label_proportions[test] = vote(votes, voters.places[test], learned.soft_labels)
+        votes = voters.votes(examples, part.text_weights) if has_unequal_votes else voters.weights[examples]
+        label_proportions[test] = vote(votes, voters.places[examples], learned.soft_labels)
         features = Features(
             vectors=corpus.vectors[rows[test]],
             whitened=corpus.whitened[rows[test]],
@@ -139,17 +141,16 @@ def scores_by_folds(
             multi_label=data.multi_label,
         )
         scores[:, test] = score_all(learned.by_expert, data.experts, features)
-        near[test] = closeness(embeddings[test], embeddings[folds != fold])
+        near[test] = closeness(embeddings[examples], embeddings[folds != fold])
         progress.update()
-    held_out = folds >= 0
     return HeldOutScores(
-        scores=scores[:, held_out],
-        targets=targets[held_out],
-        neighbor_label_proportions=label_proportions[held_out],
-        closeness=near[held_out],
+        scores=scores,
+        targets=targets,
+        neighbor_label_proportions=label_proportions,
+        closeness=near,
         to_documents=None if voters.to_documents is None else voters.to_documents[held_out],
-        ids=corpus.ids[rows][held_out],
-        shift=shift[held_out],
+        ids=corpus.ids[rows],
+        shift=shift,
         is_counted=first_of_each_group(groups[held_out]),
     )
 

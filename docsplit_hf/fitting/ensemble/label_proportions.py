@@ -105,14 +105,17 @@ def calibration(
     """
     from scipy.optimize import minimize
 
+    scores = scores.astype(np.float32)
+    targets = targets.astype(np.float32)
+
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         sharpness = np.exp(parameters[0])
-        biases = parameters[1:]
-        logs = log_softmax(sharpness * scores + biases, axis=1)
+        logs = log_softmax(np.float32(sharpness) * scores + parameters[1:].astype(np.float32), axis=1)
         error = np.exp(logs) - targets
         from_prior = parameters / spreads - center
-        value = -(logs * targets).sum() + from_prior @ from_prior / 2
-        return value, np.append(sharpness * (error * scores).sum(), error.sum(0)) + from_prior / spreads
+        value = -np.vecdot(logs, targets).sum(dtype=np.float64) + from_prior @ from_prior / 2
+        of_sharpness = sharpness * np.vecdot(error, scores).sum(dtype=np.float64)
+        return value, np.append(of_sharpness, error.sum(0, dtype=np.float64)) + from_prior / spreads
 
     spreads = np.append(CALIBRATION_SHARPNESS_SPREAD, np.full(scores.shape[1], CALIBRATION_BIAS_SPREAD))
     found = minimize(loss, np.zeros(len(spreads)), jac=True, method="L-BFGS-B").x

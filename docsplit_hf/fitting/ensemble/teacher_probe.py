@@ -6,8 +6,8 @@ import numpy as np
 
 from ...arrays.snapshot import Snapshot
 from ..experts.corpus import Corpus, texts_in
+from ..experts.linear_probe import fit_distributions
 from ..experts.teacher_expert import TeacherAnswers, digest_of
-from ..logistic_functions import log_softmax
 
 INVERSE_REGULARIZATION = 5.0
 SMOOTHING = 0.05  # of the answers toward equal probabilities, as a model may be too sure
@@ -43,22 +43,11 @@ def fit_soft_probe(vectors: np.ndarray, probabilities: np.ndarray) -> np.ndarray
         vectors: Vectors of T texts, ``(T, D)``.
         probabilities: Their label distributions, ``(T, C)``.
     """
-    from scipy.optimize import minimize
-
     labels = probabilities.shape[1]
     targets = (1 - SMOOTHING) * probabilities.astype(np.float64) + SMOOTHING / labels
-    inputs = np.column_stack([vectors, np.ones(len(vectors))]).astype(np.float64)
-    penalized = np.append(np.ones(vectors.shape[1]), 0.0)  # not the bias
-
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = flat.reshape(labels, -1)
-        logs = log_softmax(inputs @ weights.T, axis=1)
-        value = (weights**2 @ penalized).sum() / 2 - INVERSE_REGULARIZATION * (targets * logs).sum()
-        gradient = weights * penalized + INVERSE_REGULARIZATION * (np.exp(logs) - targets).T @ inputs
-        return value, gradient.ravel()
-
-    found = minimize(loss, np.zeros(labels * inputs.shape[1]), jac=True, method="L-BFGS-B")
-    return found.x.reshape(labels, -1).astype(np.float32)
+    # With two labels, the log odds are fitted, whose weights are the differences of those of the labels.
+    inverse_regularization = INVERSE_REGULARIZATION * (2 if labels == 2 else 1)
+    return fit_distributions(vectors, targets, inverse_regularization=inverse_regularization)
 
 
 def agreement_above_chance(teacher: np.ndarray, others: np.ndarray) -> float:

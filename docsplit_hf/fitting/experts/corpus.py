@@ -40,7 +40,7 @@ SINGULAR_VECTOR_ROUNDS = 3  # with 2, a twentieth of their space is another one
 LEAST_LENGTH = 1e-5  # of a column, as a part of the longest one; shorter ones are rounding
 SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
 GRAPH_NEIGHBORS = 10
-MAX_EXACT_GRAPH_TEXTS = 20_000  # the time of an exact graph grows with the square of the texts
+MAX_EXACT_GRAPH_TEXTS = 30_000  # the time of an exact graph grows with the square of the texts
 INDEX_LISTS = 1024
 INDEX_PROBES = 16
 PAIRS_OF_TEXTS_PER_BLOCK = 4_000_000  # whose cosines are computed at a time
@@ -48,6 +48,7 @@ COSINE_DIGITS = 6  # cosines of copies differ by rounding in later ones
 PAIRS_PER_BLOCK = 1024  # of vectors that are gathered at a time, in the cache of the processor
 PROPAGATION_ALPHA = 0.9
 PROPAGATION_STEPS = 40
+COLUMNS_PER_BLOCK = 64  # of labels that are propagated at a time, in the cache of the processor
 
 
 class DocumentVectors(NamedTuple):
@@ -204,16 +205,26 @@ def propagate_in_folds(
     for fold, (own_rows, own_targets) in enumerate(zip(rows, targets, strict=True)):
         start[own_rows, fold, : own_targets.shape[1]] = own_targets
         start[own_rows, fold, own_targets.shape[1] :] = 1
-    start = start.reshape(len(start), -1)
-    mass = start
-    for _ in range(PROPAGATION_STEPS):
-        mass = PROPAGATION_ALPHA * (graph @ mass) + (1 - PROPAGATION_ALPHA) * start
+    mass = start.reshape(len(start), -1)
+    for first in range(0, mass.shape[1], COLUMNS_PER_BLOCK):
+        columns = slice(first, first + COLUMNS_PER_BLOCK)
+        mass[:, columns] = _propagated(graph, mass[:, columns])
     found = []
     for own_mass, own_rows, own_targets in zip(np.split(mass, len(rows), axis=1), rows, targets, strict=True):
         soft = _soft_labels(own_mass, own_targets, multi_label)
         soft[own_rows] = own_targets
         found.append(soft.astype(np.float32))
     return found
+
+
+def _propagated(graph: sp.csr_array, start: np.ndarray) -> np.ndarray:
+    given = (1 - PROPAGATION_ALPHA) * start
+    mass = start
+    for _ in range(PROPAGATION_STEPS):
+        mass = graph @ mass
+        mass *= PROPAGATION_ALPHA
+        mass += given
+    return mass
 
 
 def _soft_labels(mass: np.ndarray, targets: np.ndarray, multi_label: bool) -> np.ndarray:

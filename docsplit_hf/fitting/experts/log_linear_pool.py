@@ -105,23 +105,27 @@ def fit_weights(
     from scipy.optimize import minimize
     from scipy.special import log_expit
 
-    scores = np.ascontiguousarray(scores)  # otherwise each product copies them
+    scores = np.ascontiguousarray(scores, np.float32)  # otherwise each product copies them
+    shift = np.float32(shift)
+    importance = np.float32(importance)
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         weights = parameters[:-1]
         scale = parameters[-1]
-        pooled = np.tensordot(weights, scores, 1) + shift
+        pooled = np.tensordot(weights.astype(np.float32), scores, 1) + shift
         if multi_label:
-            likelihood = (log_expit(pooled) * targets + log_expit(-pooled) * (1 - targets)).sum() / targets.shape[1]
+            likelihood = (log_expit(pooled) * targets + log_expit(-pooled) * (1 - targets)).sum(dtype=np.float64)
+            likelihood /= targets.shape[1]
             error = (expit(pooled) - targets) / targets.shape[1]
         else:
             logs = log_softmax(pooled, axis=1)
-            likelihood = (importance * logs * targets).sum()
+            likelihood = (importance * logs * targets).sum(dtype=np.float64)
             error = importance * (np.exp(logs) - targets)
         from_prior = weights - scale * prior
         log_scale = np.log(scale / sharpness) / PRIOR_SHARPNESS_SPREAD
         value = -likelihood + PRIOR_STRENGTH / 2 * from_prior @ from_prior + log_scale**2 / 2
-        gradient = np.tensordot(scores, error, 2) + PRIOR_STRENGTH * from_prior
+        of_texts = np.einsum("enc,nc->en", scores, error)
+        gradient = of_texts.sum(1, dtype=np.float64) + PRIOR_STRENGTH * from_prior
         scale_gradient = -PRIOR_STRENGTH * from_prior @ prior + log_scale / scale / PRIOR_SHARPNESS_SPREAD
         return value, np.append(gradient, scale_gradient)
 

@@ -30,7 +30,8 @@ MAX_HALVINGS = 20
 MAX_FORCING_TERM = 0.1  # fraction of the gradient that may remain after a step; it is reduced near the minimum
 SUFFICIENT_DECREASE = 1e-4  # smallest fraction of the expected decrease of the objective
 OBJECTIVE_ROUNDING = 1e-6  # relative, of the objective in float32
-LEAST_FREQUENCY = 1e-6  # of a label among the texts, for the first coefficients
+ROUNDS_OF_START = 20
+BISECTIONS = 30
 DENSE_SPEED = 25  # products by a dense matrix take as long as by a sparse one with so many times fewer numbers
 MAX_DENSE_TEXTS = 6_000  # whose matrix takes 144 MB
 
@@ -70,18 +71,19 @@ def fit_regressions(features: sp.csr_array, targets: np.ndarray, inverse_regular
     The features are not negative, and one of them, for the bias, is 1 in each text.
     """
     text_products = TextProducts(features.astype(np.float32))
-    found = np.zeros((targets.shape[1], features.shape[1]), np.float32)
+    found = np.zeros((features.shape[1], targets.shape[1]), np.float32)
     for start in range(0, targets.shape[1], LABELS_PER_BLOCK):
         columns = slice(start, start + LABELS_PER_BLOCK)
         block = Block(text_products, targets[:, columns].astype(np.float32), np.float32(inverse_regularization))
-        found[columns] = (text_products.transposed @ _minimize(block)).T
-    return found
+        found[:, columns] = text_products.transposed @ _minimize(block)
+    return found.T
 
 
 def _minimize(block: Block) -> np.ndarray:
     """Minimize the objectives of a block of labels; return coefficients of the texts, ``(n, B)``."""
     coefficients, logits = _start(block)
-    objectives = block.objectives(coefficients, logits)
+    found = coefficients.copy()
+    open_columns = np.arange(found.shape[1])
     first_norms = None
     for _ in range(MAX_NEWTON_STEPS):
         probabilities = expit(logits)
@@ -89,34 +91,78 @@ def _minimize(block: Block) -> np.ndarray:
         gradient_of_logits = block.text_products @ gradient
         norms = np.sqrt(_dot(gradient, gradient_of_logits).clip(0))
         first_norms = norms if first_norms is None else first_norms
+        found[:, open_columns] = coefficients
         unfinished = norms > GRADIENT_TOLERANCE
         if not unfinished.any():
             break
+        if not unfinished.all():
+            block = block._replace(targets=block.targets[:, unfinished])
+            open_columns, first_norms, norms = (of_all[unfinished] for of_all in (open_columns, first_norms, norms))
+            both = (coefficients, logits, probabilities, gradient, gradient_of_logits)
+            coefficients, logits, probabilities, gradient, gradient_of_logits = (
+                of_all[:, unfinished] for of_all in both
+            )
         curvature = block.inverse_regularization * probabilities * (1 - probabilities)
         forcing_terms = np.minimum(MAX_FORCING_TERM, np.sqrt(norms / first_norms.clip(1e-12)))
-        residual_limits = np.where(unfinished, forcing_terms * norms, np.inf)
-        step, step_of_logits = _newton_step(block, gradient, gradient_of_logits, curvature, residual_limits)
-        slopes = _dot(gradient_of_logits, step)
-        sizes = unfinished.astype(np.float32)
-        for _ in range(MAX_HALVINGS):
-            after = block.objectives(coefficients + sizes * step, logits + sizes * step_of_logits)
-            allowed = objectives + SUFFICIENT_DECREASE * sizes * slopes + OBJECTIVE_ROUNDING * np.abs(objectives)
-            if not (after > allowed).any():
-                break
-            sizes = np.where(after > allowed, sizes / 2, sizes)
+        step, step_of_logits = _newton_step(block, gradient, gradient_of_logits, curvature, forcing_terms * norms)
+        sizes = _step_sizes(block, coefficients, logits, step, step_of_logits, _dot(gradient_of_logits, step))
         coefficients += sizes * step
         logits += sizes * step_of_logits
-        objectives = after
-    return coefficients
+    return found
+
+
+def _step_sizes(
+    block: Block,
+    coefficients: np.ndarray,
+    logits: np.ndarray,
+    step: np.ndarray,
+    step_of_logits: np.ndarray,
+    slopes: np.ndarray,
+) -> np.ndarray:
+    """Sizes of the steps, float32 ``(B,)``, with which the objectives decrease; 1, or halved until they do."""
+    objectives = block.objectives(coefficients, logits)
+    sizes = np.ones(len(slopes), np.float32)
+    for _ in range(MAX_HALVINGS):
+        after = block.objectives(coefficients + sizes * step, logits + sizes * step_of_logits)
+        allowed = objectives + SUFFICIENT_DECREASE * sizes * slopes + OBJECTIVE_ROUNDING * np.abs(objectives)
+        if not (after > allowed).any():
+            break
+        sizes = np.where(after > allowed, sizes / 2, sizes)
+    return sizes
 
 
 def _start(block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and logits, ``(n, B)`` each, whose mean logits are the log odds of the labels."""
-    frequencies = block.targets.mean(0).clip(LEAST_FREQUENCY, 1 - LEAST_FREQUENCY)
-    ones = np.ones((len(block.targets), 1), np.float32)
-    logits_of_ones = block.text_products @ ones
-    scale = np.log(frequencies / (1 - frequencies)) / logits_of_ones.mean()
-    return ones * scale, logits_of_ones * scale
+    """Coefficients and logits, ``(n, B)`` each: the minimum where each label has two texts, the means of its sides."""
+    targets = block.targets
+    largest = float(block.inverse_regularization)
+    of_all = block.text_products @ np.ones((len(targets), 1), np.float32)
+    of_targets = block.text_products @ targets
+    counts = targets.sum(0, dtype=np.float64)
+    others = len(targets) - counts
+    squares = _dot(targets, of_targets)
+    sums = of_all[:, 0] @ targets.astype(np.float64)
+    common = (sums - squares) / (counts * others)  # product of the two means
+    of_other_square = (of_all.sum(dtype=np.float64) - 2 * sums + squares) / others**2
+    negative = np.zeros(len(counts))
+    for _ in range(ROUNDS_OF_START):
+        positive = largest * counts * _share_missed(largest * squares / counts, -negative * common)
+        negative = largest * others * _share_missed(largest * others * of_other_square, -positive * common)
+    of_label = (positive / counts).astype(np.float32)
+    of_others = (-negative / others).astype(np.float32)
+    difference = of_label - of_others
+    return of_others + difference * targets, of_others * of_all + difference * of_targets
+
+
+def _share_missed(scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """Solve ``z = scale p + offset`` with ``p = 1 / (1 + exp(z))``, by bisection; return p, ``(B,)``."""
+    low = offset
+    high = offset + scale
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        is_low = middle < scale * expit(-middle) + offset
+        low = np.where(is_low, middle, low)
+        high = np.where(is_low, high, middle)
+    return expit(-low)
 
 
 def _newton_step(

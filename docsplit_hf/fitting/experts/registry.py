@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
+from ..logistic_functions import softmax
 from .corpus import propagate_in_folds
 from .expert import Expert, Features, TrainingData
 from .log_linear_pool import log_shift, pool, spread_of_scores
@@ -104,26 +105,37 @@ def _self_train(
     by expert, the labels by which texts vote, and the label distributions of the last round, ``(N, C)`` each.
     """
     by_expert = dict(by_expert)
-    weights = SELF_TRAINING_SHARPNESS * prior_weights(teachers, data)
-    scores = np.zeros((len(teachers), *topic_labels.shape), np.float32)
-    spreads = np.ones(len(teachers))
+    weights = dict(zip(teachers, SELF_TRAINING_SHARPNESS * prior_weights(teachers, data), strict=True))
+    fixed = [name for name in teachers if not (EXPERTS[name].learns_from_documents or name == Neighbors.name)]
+    changing = [name for name in teachers if name not in fixed]
+    features = features_of_corpus(data.corpus, voting_labels, False)
+    of_fixed = _pooled_logits(fixed, weights, by_expert, features)
     for round_number in range(SELF_TRAINING_ROUNDS):
-        features = features_of_corpus(data.corpus, voting_labels, False)
-        for number, name in enumerate(teachers):
-            is_learned_again = EXPERTS[name].learns_from_documents or name == Neighbors.name
-            if round_number == 0 or is_learned_again:
-                scores[number] = EXPERTS[name].score(by_expert[name], features)
-                spreads[number] = spread_of_scores(scores[[number]], False)[0]
-        posterior = pool(scores, weights / spreads, False).astype(np.float32)
+        posterior = softmax(of_fixed + _pooled_logits(changing, weights, by_expert, features), axis=1)
         posterior[data.rows] = data.targets
         if round_number == SELF_TRAINING_ROUNDS - 1:  # the last round only estimates label proportions
             break
         data = _with_soft_labels(data, (topic_labels + posterior) / 2)
         voting_labels = (data.soft_labels + voting_labels) / 2
+        features = features_of_corpus(data.corpus, voting_labels, False)
         for name in teachers:
             if EXPERTS[name].learns_from_documents:
                 by_expert[name] = EXPERTS[name].fit(data)
     return by_expert, voting_labels, posterior
+
+
+def _pooled_logits(
+    experts: Sequence[str],
+    weights: Mapping[str, float],
+    by_expert: Mapping[str, Mapping[str, np.ndarray]],
+    features: Features,
+) -> np.ndarray:
+    """Sum of the logits of some experts after division by their spreads, float32 ``(N, C)``."""
+    pooled = np.zeros(features.neighbor_label_proportions.shape, np.float32)
+    for name in experts:
+        scores = EXPERTS[name].score(by_expert[name], features)
+        pooled += np.float32(weights[name] / spread_of_scores(scores[None], False)[0]) * scores
+    return pooled
 
 
 def score_all(

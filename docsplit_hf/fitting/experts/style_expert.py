@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .expert import Expert
+from .linear_probe import fit_probe
 from .schema import REGRESSION_WEIGHTS, Array, Range
 from .style import STYLE_NUMBERS, as_counted
-from .vector_experts import fit_probe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ class Style(Expert):
         mean = numbers.mean(0, dtype=np.float64).astype(np.float32)
         deviation = np.maximum(numbers.std(0, dtype=np.float64), LEAST_DEVIATION).astype(np.float32)
         probe = fit_probe(standardized(corpus.style[data.rows], mean, deviation), data.targets, data.multi_label)
-        return {"mean": mean, "deviation": deviation, "probe": np.column_stack(probe)}
+        return {"mean": mean, "deviation": deviation, "probe": probe}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
         numbers = standardized(features.style, learned["mean"], learned["deviation"])

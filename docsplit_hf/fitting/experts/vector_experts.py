@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,20 +9,17 @@ import numpy as np
 from ..logistic_functions import log_softmax
 from .corpus import Corpus, propagate_in_folds, unit
 from .expert import Expert, Features, TrainingData
+from .linear_probe import fit_distributions, fit_probe
 from .log_linear_pool import spread_of_scores
 from .schema import REGRESSION_WEIGHTS, UNIT_COMPONENTS, Array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sklearn.linear_model import LogisticRegression
 
-
-PROBE_INVERSE_REGULARIZATION = 20.0  # C of scikit-learn's LogisticRegression
 SURE_SHARE = 0.5  # of the documents of each label, that the probe also learns from
 MAX_SURE_DOCUMENTS = 2_000
 SURE_DOCUMENT_WEIGHT = 0.3  # relative to an example
-LEAST_ASSUMED_PROPORTION = 1e-3  # of a label that no example has; 1 minus it of a label that all examples have
 TOPIC_CONCENTRATION = 30.0  # of the von Mises-Fisher distribution of each label
 TOPIC_ITERATIONS = 10  # at most
 TOPIC_TOLERANCE = 1e-5  # change of soft labels at which they are finished
@@ -56,8 +52,7 @@ class HeadOrProbe(Expert):
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
         if data.has_head:
             return {}
-        probe = fit_probe(data.corpus.vectors[data.rows], data.targets, data.multi_label)
-        return {"probe": np.column_stack(probe)}
+        return {"probe": fit_probe(data.corpus.vectors[data.rows], data.targets, data.multi_label)}
 
     def learn_from_posterior(
         self, data: TrainingData, learned: dict[str, np.ndarray], posterior: np.ndarray
@@ -72,10 +67,10 @@ class HeadOrProbe(Expert):
         weights = np.repeat([1.0, SURE_DOCUMENT_WEIGHT], [len(data.rows), len(documents)])
         embeddings = data.corpus.vectors[rows, :dimensions]
         scale = 1 / np.linalg.norm(embeddings, axis=1).mean()  # beside words, embeddings have a norm below 1
-        of_embeddings, biases = fit_probe(scale * embeddings, targets, multi_label=False, weights=weights)
+        of_embeddings = fit_distributions(scale * embeddings, targets, weights)
         probe = learned["probe"].copy()
-        probe[:, :dimensions] += scale * of_embeddings
-        probe[:, -1] += biases
+        probe[:, :dimensions] += scale * of_embeddings[:, :-1]
+        probe[:, -1] += of_embeddings[:, -1]
         return {"probe": probe / 2}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
@@ -102,45 +97,6 @@ def surest_documents(posterior: np.ndarray, examples: np.ndarray) -> np.ndarray:
         surest_first = np.argsort(-posterior[own, label], kind="stable")
         found.append(own[surest_first[: int(np.ceil(share * len(own)))]])
     return np.sort(np.concatenate(found))
-
-
-def fit_probe(
-    vectors: np.ndarray,
-    targets: np.ndarray,
-    multi_label: bool,
-    weights: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Fit weights ``(C, D)`` and biases ``(C,)`` of logits, or log odds if multi-label, to ``targets`` ``(n, C)``.
-
-    ``weights`` ``(n,)``: weights of the texts, with one label per text; None: all are 1.
-    """
-    if multi_label:
-        columns = [_binary(vectors, column) for column in targets.T]
-        return np.stack([c[0] for c in columns]).astype(np.float32), np.array([c[1] for c in columns], np.float32)
-    with warnings.catch_warnings():  # with one example per label, scikit-learn warns that labels may be numbers
-        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        model = _regression().fit(vectors, targets.argmax(1), sample_weight=weights)
-    coefficients = model.coef_
-    biases = model.intercept_
-    if len(coefficients) == 1:  # for two labels scikit-learn returns the log odds of the second
-        coefficients = np.vstack([-coefficients, coefficients]) / 2
-        biases = np.array([-biases[0], biases[0]]) / 2
-    return coefficients.astype(np.float32), biases.astype(np.float32)
-
-
-def _binary(vectors: np.ndarray, has_label: np.ndarray) -> tuple[np.ndarray, float]:
-    """Fit the weights ``(D,)`` and the bias of one label; constants if all or no examples have it."""
-    if has_label.min() == has_label.max():
-        proportion = np.clip(has_label.mean(), LEAST_ASSUMED_PROPORTION, 1 - LEAST_ASSUMED_PROPORTION)
-        return np.zeros(vectors.shape[1]), float(np.log(proportion / (1 - proportion)))
-    model = _regression().fit(vectors, has_label > 0)
-    return model.coef_[0], float(model.intercept_[0])
-
-
-def _regression() -> LogisticRegression:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300)
 
 
 class Topics(Expert):

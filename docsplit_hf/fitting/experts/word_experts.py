@@ -107,7 +107,7 @@ def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     # With a column of ones, for the bias.
     features = sp.csr_array(sp.hstack([words[:, seen], np.ones((len(has_label), 1), np.float32)]))
     weights = fit_regressions(features, has_label[:, varying], VOCABULARY_INVERSE_REGULARIZATION)
-    found = np.zeros((targets.shape[1], words.shape[1] + 1), np.float32)
+    found = np.zeros((words.shape[1] + 1, targets.shape[1]), np.float32).T  # words first, as in products with texts
     found[np.ix_(varying, seen)] = weights[:, :-1]
     found[:, -1] = np.where(is_always, LOG_ODDS_OF_CONSTANT_LABEL, -LOG_ODDS_OF_CONSTANT_LABEL)
     found[varying, -1] = weights[:, -1]

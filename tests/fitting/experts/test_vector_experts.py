@@ -8,21 +8,19 @@ from docsplit_hf.fitting.ensemble.held_out_scores import folds_of, one_hot
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.experts.corpus import make_corpus, unit
 from docsplit_hf.fitting.experts.expert import Guess, log_likelihoods_by
+from docsplit_hf.fitting.experts.linear_probe import PROBE_INVERSE_REGULARIZATION
 from docsplit_hf.fitting.experts.registry import EXPERTS, refine_labels
 from docsplit_hf.fitting.experts.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
     LARGE_EXAMPLE_WEIGHT,
-    LEAST_ASSUMED_PROPORTION,
     MAX_SURE_DOCUMENTS,
     NAMES_PRIOR_WITHOUT_EXAMPLES,
-    PROBE_INVERSE_REGULARIZATION,
     SURE_DOCUMENT_WEIGHT,
     TOPIC_CONCENTRATION,
     TOPIC_ITERATIONS,
     HeadOrProbe,
     centers_of,
     choose_example_weight,
-    fit_probe,
     fit_topics,
     name_scores,
     names_as_vectors,
@@ -34,36 +32,6 @@ from docsplit_hf.fitting.experts.vector_experts import (
 from ..ensemble.stores import make_keys, make_queries, make_store, misleading_store, score, training_data
 
 LABELS = np.arange(45) % 3
-
-
-@pytest.mark.parametrize("classes", [2, 3])
-def test_the_probe_is_logistic_regression(classes):
-    labels = LABELS % classes
-    vectors = make_keys(LABELS, noise=4.0)
-    weights, biases = fit_probe(vectors, np.eye(classes)[labels], multi_label=False)
-    logits = vectors @ weights.T + biases
-    model = LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300).fit(vectors, labels)
-    odds = np.exp(logits - logits.max(1, keepdims=True))
-    np.testing.assert_allclose(odds / odds.sum(1, keepdims=True), model.predict_proba(vectors), atol=1e-4)
-
-
-def test_with_several_labels_the_probe_is_one_regression_each_and_a_constant_for_constant_labels():
-    vectors = make_keys(LABELS, noise=4.0)
-    targets = np.zeros((45, 3))
-    targets[:, 0] = LABELS == 0
-    targets[:, 2] = 1
-    weights, biases = fit_probe(vectors, targets, multi_label=True)
-    model = LogisticRegression(C=PROBE_INVERSE_REGULARIZATION, max_iter=300).fit(vectors, LABELS == 0)
-    np.testing.assert_allclose(vectors @ weights[0] + biases[0], model.decision_function(vectors), atol=1e-3)
-    assert not weights[1:].any()
-    np.testing.assert_allclose(
-        1 / (1 + np.exp(-biases[1:])), [LEAST_ASSUMED_PROPORTION, 1 - LEAST_ASSUMED_PROPORTION], rtol=1e-4
-    )
-
-
-def test_the_probe_fits_one_example_of_each_label(recwarn):
-    weights, _ = fit_probe(np.eye(5, dtype=np.float32), np.eye(5), multi_label=False)
-    assert weights.shape == (5, 5) and (weights.argmax(1) == np.arange(5)).all() and not recwarn
 
 
 def test_the_probe_is_the_mean_of_two_regressions():

@@ -26,8 +26,8 @@ import numpy as np
 from matplotlib import pyplot
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
+from docsplit_hf.fitting.ensemble.fitted_ensemble import Fit
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.training.markdown import table

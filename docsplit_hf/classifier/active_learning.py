@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays.passages import take_passages
 from ..arrays.row_table import rows_at
-from ..fitting.ensemble.fit import SUGGESTED_SETTING
+from ..fitting.ensemble.fitted_ensemble import SUGGESTED_SETTING
 from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts
 from ..fitting.experts.corpus import texts_in
 from ..reading.inputs import joined_texts

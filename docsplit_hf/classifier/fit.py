@@ -12,10 +12,10 @@ import numpy as np
 from ..arrays.row_table import encode_known_labels
 from ..arrays.snapshot import Snapshot, rows_of_texts
 from ..encoding.text_embedder import TextEmbedder
-from ..fitting.ensemble.fit import SUGGESTED_SETTING, Fit
 from ..fitting.ensemble.fit_experts import fit_experts, weigh_experts
+from ..fitting.ensemble.fitted_ensemble import SUGGESTED_SETTING, Fit
 from ..fitting.ensemble.held_out_scores import are_texts
-from ..fitting.ensemble.lacking_labels import lacking_labels, may_lack_labels
+from ..fitting.ensemble.label_proportions import lacking_labels, may_lack_labels
 from ..fitting.ensemble.measuring import measure
 from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
 from ..fitting.ensemble.report import FitReport
@@ -23,12 +23,9 @@ from ..fitting.ensemble.scoring import PreparedExperts
 from ..fitting.experts.corpus import KeptCorpus, texts_in, unit
 from ..fitting.experts.log_linear_pool import ClassProportions
 from ..fitting.experts.registry import EXPERTS
-from ..fitting.experts.teacher_expert import ANSWERS as TEACHER_ANSWERS
-from ..fitting.experts.teacher_expert import SETTING as TEACHER_SETTING
-from ..fitting.experts.teacher_expert import TeacherSetting
+from ..fitting.experts.teacher_expert import TEACHER_ANSWERS, TEACHER_SETTING, TeacherSetting
 from ..fitting.experts.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
-from ..fitting.label_tree import SETTING as HIERARCHY_SETTING
-from ..fitting.label_tree import Hierarchy, remembered_hierarchy
+from ..fitting.label_tree import HIERARCHY_SETTING, Hierarchy, remembered_hierarchy
 from ..reading.inputs import check_lengths, joined_texts, texts_and_pairs
 from ..reading.labels import names_of_labels
 from ..reading.versions import group_versions

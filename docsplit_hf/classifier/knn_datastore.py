@@ -451,7 +451,7 @@ class KNNDatastore:
         Args:
             folder: The folder of a model, or any other folder.
         """
-        from ..fitting.ensemble.forgetting import without_words_of_removed
+        from ..fitting.ensemble.fitted_ensemble import without_words_of_removed
 
         with self._writing:
             self.snapshot = without_words_of_removed(self.snapshot)

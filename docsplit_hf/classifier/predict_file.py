@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tqdm.auto import tqdm
 
 from ..content_hash import sha256_of_json, sha256_of_parts
-from ..fitting.ensemble.fit import SUGGESTED_SETTING
+from ..fitting.ensemble.fitted_ensemble import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT, failed_file_of
 from ..reading.files.failure_lists import FAILED, write_failures
 from ..reading.files.finding import FileInput, files_of

@@ -10,9 +10,14 @@ import numpy as np
 
 from ..arrays.snapshot import Snapshot
 from ..fitting.ensemble.scoring import PreparedExperts, score_texts
-from ..fitting.ensemble.teacher_probe import agreement_above_chance
 from ..fitting.experts.corpus import texts_in
-from ..fitting.experts.teacher_expert import ANSWERS, SETTING, TeacherAnswers, digest_of
+from ..fitting.experts.teacher_expert import (
+    TEACHER_ANSWERS,
+    TEACHER_SETTING,
+    TeacherAnswers,
+    agreement_above_chance,
+    digest_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -34,12 +39,12 @@ def check_teacher(teacher: Any, snapshot: Snapshot, has_head: bool) -> None:
 def remembered_answers(snapshot: Snapshot, labels: Sequence[str]) -> TeacherAnswers | None:
     """Answers of a teacher in an earlier fit; None if there are none, or if they are about other labels."""
     fitted = snapshot.fitted
-    saved = None if fitted is None else fitted.settings.get(SETTING)
+    saved = None if fitted is None else fitted.settings.get(TEACHER_SETTING)
     if saved is None:
         return None
     known = fitted.settings["labels"]
     if sorted(known) == sorted(labels):
-        return TeacherAnswers(known, saved["documents"], fitted.arrays[ANSWERS], saved["agreement"])
+        return TeacherAnswers(known, saved["documents"], fitted.arrays[TEACHER_ANSWERS], saved["agreement"])
     logger.warning(
         "The answers of the teacher are left out: the labels are others now. Give new ones: fit(teacher=...)."
     )

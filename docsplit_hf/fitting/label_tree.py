@@ -16,7 +16,7 @@ import numpy as np
 from .rejection import GUARANTEE_CONFIDENCE, confidence_threshold
 
 SEPARATOR = " > "
-SETTING = "hierarchy"  # setting of the fitted state, if ``fit`` was given a tree
+HIERARCHY_SETTING = "hierarchy"  # setting of the fitted state, if ``fit`` was given a tree
 NO_LEVEL = -1  # of a text without an answer
 
 # Options of ``fit``: a separator; or the parent of each label, and of each parent that has one itself; or no tree.
@@ -67,7 +67,7 @@ def remembered_hierarchy(settings: Mapping[str, Any], names: Sequence[str]) -> H
         settings: The settings of the fitted state, which were checked.
         names: The names of the labels that have examples.
     """
-    hierarchy = settings.get(SETTING)
+    hierarchy = settings.get(HIERARCHY_SETTING)
     if not isinstance(hierarchy, dict):
         return hierarchy
     used: dict[str, str] = {}

@@ -8,8 +8,7 @@ import pytest
 from transformers import pipeline
 
 from benchmarks.quality.teacher import choose
-from docsplit_hf.fitting.ensemble.teacher_probe import agreement_above_chance, fit_soft_probe
-from docsplit_hf.fitting.experts.teacher_expert import probe_logits
+from docsplit_hf.fitting.experts.teacher_expert import agreement_above_chance, fit_soft_probe, probe_logits
 
 WORDS = {"river": ["water", "valley", "bridge", "fish", "stream"], "engine": ["piston", "fuel", "gear", "oil", "valve"]}
 
@@ -167,14 +166,14 @@ def test_agreement_is_in_standard_errors_of_all_permutations():
 def test_the_probe_is_scikit_learns_where_answers_are_certain():
     from sklearn.linear_model import LogisticRegression
 
-    from docsplit_hf.fitting.ensemble import teacher_probe
+    from docsplit_hf.fitting.experts import teacher_expert
 
     rng = np.random.default_rng(0)
     vectors = rng.standard_normal((60, 4))
     labels = rng.integers(3, size=60)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(teacher_probe, "SMOOTHING", 0.0)
+        patch.setattr(teacher_expert, "SMOOTHING", 0.0)
         probe = fit_soft_probe(vectors, np.eye(3)[labels])
-    model = LogisticRegression(C=teacher_probe.INVERSE_REGULARIZATION, tol=1e-8).fit(vectors, labels)
+    model = LogisticRegression(C=teacher_expert.INVERSE_REGULARIZATION, tol=1e-8).fit(vectors, labels)
     logits = probe_logits(probe, vectors)
     np.testing.assert_allclose(logits - logits.mean(1, keepdims=True), model.decision_function(vectors), atol=0.01)

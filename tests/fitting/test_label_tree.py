@@ -17,7 +17,7 @@ from docsplit_hf.apps.page.views import answer as answer_on_page
 from docsplit_hf.apps.page.views import coverage_text, error_rate_of
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
 from docsplit_hf.finetuning.metrics_of_parts import describe_parts, evaluate_parts
-from docsplit_hf.fitting.ensemble.fit import check_state
+from docsplit_hf.fitting.ensemble.fitted_ensemble import check_state
 from docsplit_hf.fitting.label_tree import (
     FLAT,
     NO_LEVEL,

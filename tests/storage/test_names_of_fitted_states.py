@@ -5,7 +5,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.fitted_state import FittedState
-from docsplit_hf.fitting.ensemble.fit import Fit
+from docsplit_hf.fitting.ensemble.fitted_ensemble import Fit
 from docsplit_hf.storage.datastore_files import FITTED_ARRAYS, FITTED_DEFAULTS, FITTED_SETTINGS
 from tests.fitting.ensemble.stores import fitted_store, score
 

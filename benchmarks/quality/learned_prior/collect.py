@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from transformers import Pipeline
 
     from docsplit_hf.arrays.snapshot import Snapshot
-    from docsplit_hf.fitting.ensemble.fit import Ensemble, Fit
+    from docsplit_hf.fitting.ensemble.fitted_ensemble import Ensemble, Fit
     from docsplit_hf.fitting.ensemble.held_out_scores import HeldOutScores
     from docsplit_hf.fitting.ensemble.weighing import Weighing
     from docsplit_hf.fitting.experts.expert import TrainingData

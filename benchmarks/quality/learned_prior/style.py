@@ -33,8 +33,8 @@ from docsplit_hf.fitting.experts.log_linear_pool import (
     EXAMPLES_TO_JUDGE,
     LEAST_GAIN_OVER_CHANCE,
     LEAST_SHARPNESS,
-    fit_weights,
     log_likelihood_gain,
+    most_probable_weights,
     pool,
     weights_of_best_regression,
 )
@@ -124,7 +124,7 @@ def chosen_weights(arm: Arm) -> np.ndarray:
     importance /= importance.mean()
     scaled = arm.held_out / spreads[:, None, None]
     shift = np.tile(arm.shift, (len(arm.targets), 1))
-    weights = fit_weights(scaled, arm.targets, arm.prior, False, shift, importance, sharpness)
+    weights = most_probable_weights(scaled, arm.targets, arm.prior, False, shift, importance, sharpness)
     if len(arm.targets) >= EXAMPLES_TO_JUDGE:
         gain = log_likelihood_gain(scaled, arm.targets, weights, shift, importance)
         if gain < LEAST_GAIN_OVER_CHANCE:

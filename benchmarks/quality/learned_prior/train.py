@@ -32,7 +32,7 @@ from docsplit_hf.fitting.ensemble.prior_sharpness import (
     prior_sharpness,
     robust_spreads,
 )
-from docsplit_hf.fitting.experts.log_linear_pool import fit_weights, pool, spread_of_scores
+from docsplit_hf.fitting.experts.log_linear_pool import most_probable_weights, pool, spread_of_scores
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "few_labels"
@@ -276,7 +276,7 @@ def probabilities(arm: Arm, sharpness: float, shift: np.ndarray) -> np.ndarray:
     spreads = arm.spreads()
     if len(arm.targets):
         importance = np.exp((shift * arm.targets).sum(1, keepdims=True))
-        weights = fit_weights(
+        weights = most_probable_weights(
             arm.held_out / spreads[:, None, None],
             arm.targets,
             arm.prior,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...classifier.active_learning import Suggestion
     from ...classifier.knn_datastore import KNNDatastore
     from ...classifier.pipeline import KNNClassifierPipeline
-    from ...fitting.ensemble.fit import Fit
+    from ...fitting.ensemble.fitted_ensemble import Fit
     from ...fitting.ensemble.scoring import PreparedExperts
 
 LABEL_CHARACTERS = 200  # the most characters of a label

@@ -12,7 +12,7 @@ from ...reading.origins import Origin
 from ...reading.words import words_of
 from ..experts.registry import EXPERTS
 from ..prediction import Explanation, WordWeight
-from .fit import Ensemble
+from .fitted_ensemble import Ensemble
 from .scoring import Scores
 
 MAX_EXPLAINED_WORDS = 5

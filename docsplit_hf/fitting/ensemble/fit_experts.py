@@ -5,7 +5,7 @@ from __future__ import annotations
 from tqdm.auto import tqdm
 
 from ..experts.registry import fit_all, start_in_folds
-from .fit import Ensemble, Fit
+from .fitted_ensemble import Ensemble, Fit
 from .held_out_scores import scores_by_folds, scores_of_held_out
 from .measuring import measure
 from .preparing import Prepared, prepare_fit

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
     from ...arrays.snapshot import Snapshot
-    from .fit import Ensemble
+    from .fitted_ensemble import Ensemble
     from .problem import Problem
 
 
@@ -44,7 +44,7 @@ MAX_SKIPPED_VERSIONS = 100  # more neighbors of a text are searched, since its v
 class HeldOutScores(NamedTuple):
     """Scores and features of m held-out texts."""
 
-    scores: np.ndarray  # (E, m, C): logits of each expert
+    scores: np.ndarray  # (E, m, C): logits of each expert; float32 of folds
     targets: np.ndarray  # (m, C), 0 or 1
     neighbor_label_proportions: np.ndarray  # (m, C)
     closeness: np.ndarray  # (m,): mean cosine to the nearest examples
@@ -117,7 +117,7 @@ def scores_by_folds(
     rows = data.rows[held_out]
     targets = data.targets[held_out]
     embeddings = corpus.document_vectors.embeddings_of(corpus.vectors[data.rows])
-    scores = np.zeros((len(data.experts), *targets.shape))
+    scores = np.zeros((len(data.experts), *targets.shape), np.float32)
     label_proportions = np.zeros(targets.shape)
     shift = np.zeros(targets.shape)
     near = np.zeros(len(targets))
@@ -243,7 +243,9 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -
     """
     rng = np.random.default_rng(0)
     distinct, groups = np.unique(groups, return_inverse=True)
-    count = _fold_count(len(distinct))
+    count = FOLDS if len(distinct) <= MANY_EXAMPLES else FOLDS_OF_MANY_EXAMPLES
+    if len(distinct) <= FEW_EXAMPLES:
+        count = FOLDS_OF_FEW_EXAMPLES
     folds = np.full(len(distinct), -1)  # fold of each group
     strata = labels if labels.ndim == 1 else np.zeros(len(groups), np.int64)
     members = [np.unique(groups[strata == stratum]) for stratum in np.unique(strata)]
@@ -261,10 +263,3 @@ def assign_folds(labels: np.ndarray, groups: np.ndarray, held_out: np.ndarray) -
             folds[stratum] = -1
     used = np.unique(folds[folds >= 0])
     return np.where(folds < 0, -1, np.searchsorted(used, folds))[groups]
-
-
-def _fold_count(groups: int) -> int:
-    """Number of folds of so many groups of examples."""
-    if groups <= FEW_EXAMPLES:
-        return FOLDS_OF_FEW_EXAMPLES
-    return FOLDS if groups <= MANY_EXAMPLES else FOLDS_OF_MANY_EXAMPLES

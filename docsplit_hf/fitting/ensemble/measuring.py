@@ -9,12 +9,12 @@ import numpy as np
 from ...arrays.snapshot import Snapshot
 from ..experts.corpus import id_numbers
 from ..experts.expert import TrainingData
-from ..experts.log_linear_pool import fit_weights, is_class_balanced, pool, spread_of_scores
+from ..experts.log_linear_pool import is_class_balanced, most_probable_weights, pool, spread_of_scores
 from ..experts.registry import EXPERTS
 from ..experts.word_experts import Vocabulary, probabilities_of_log_odds
 from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
-from .fit import Fit
+from .fitted_ensemble import Fit
 from .guarantees import Guarantees, HeldOutAnswers, LabelOutcome, SurestError
 from .held_out_scores import HeldOutScores
 from .preparing import Prepared
@@ -212,7 +212,7 @@ def _predictions_of_single_experts(
     predictions = {}
     for i, name in enumerate(experts):
         alone = scores.scores[[i]] / spreads[i]
-        weights = fit_weights(alone, scores.targets, np.ones(1), multi_label)
+        weights = most_probable_weights(alone, scores.targets, np.ones(1), multi_label)
         predictions[name] = pool(alone, weights, multi_label)
     return predictions
 

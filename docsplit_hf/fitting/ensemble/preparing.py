@@ -12,7 +12,7 @@ from ..experts.corpus import Corpus
 from ..experts.expert import Guess, TrainingData, log_likelihoods_by
 from ..experts.log_linear_pool import given_proportions
 from ..experts.registry import EXPERTS, MIN_RELIABILITY
-from ..experts.teacher_expert import probe_logits
+from ..experts.teacher_expert import LEAST_AGREEMENT, MAX_EVIDENCE, fit_teacher, probe_logits
 from ..experts.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
     Topics,
@@ -24,7 +24,6 @@ from ..label_tree import label_paths
 from .held_out_scores import Voters, are_texts, folds_of, one_hot, voters_in_corpus
 from .problem import Problem
 from .report import SIGNIFICANT_DEVIATIONS, versions_mislead
-from .teacher_probe import LEAST_AGREEMENT, MAX_EVIDENCE, fit_teacher
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from ..experts.neighbor_expert import (
 from ..experts.registry import EXPERTS, score_all
 from ..experts.style import style_of_texts
 from ..rejection import familiarity
-from .fit import Ensemble, Fit, check_state
+from .fitted_ensemble import Ensemble, Fit, check_state
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -14,17 +14,17 @@ from ..experts.log_linear_pool import (
     EXAMPLES_TO_JUDGE,
     LEAST_GAIN_OVER_CHANCE,
     LEAST_SHARPNESS,
-    fit_weights,
     is_class_balanced,
     log_likelihood_gain,
     log_shift,
+    most_probable_weights,
     pool,
     spread_of_scores,
     weights_of_best_regression,
 )
 from ..experts.registry import EXPERTS, features_of_corpus, prior_weights, score_all
 from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
-from .fit import Ensemble
+from .fitted_ensemble import Ensemble
 from .guarantees import HeldOutAnswers
 from .held_out_scores import HeldOutScores
 from .label_proportions import Proportions, estimate_proportions
@@ -86,7 +86,11 @@ def weigh(problem: Problem, data: TrainingData, ensemble: Ensemble, scores: Held
     """Choose the weights of the experts; then estimate label proportions by documents, and choose the weights again."""
     on_held_out_texts = problem.held_out is not None
     importance = 1.0 if data.multi_label or on_held_out_texts else _importance_weights(scores)
-    sample = None if data.has_head else _scores_of_sample(data, ensemble)  # documents have no logits of a head
+    sample = None
+    if not data.has_head:  # documents have no logits of a head
+        soft_labels = ensemble.learned.soft_labels
+        features = features_of_corpus(data.corpus, soft_labels, data.multi_label, data.corpus.sample)
+        sample = score_all(ensemble.learned.by_expert, ensemble.experts, features)
     prior = prior_of_weights(data, ensemble, scores, sample)
     weights = choose_weights(data, ensemble, scores, prior, importance)
     no_draws = np.zeros((0, data.targets.shape[1]), np.float32)
@@ -159,7 +163,7 @@ def choose_weights(
     weights = prior.sharpness * prior.weights
     if len(scores.targets):
         scaled = scores.scores / spreads[:, None, None]
-        weights = fit_weights(
+        weights = most_probable_weights(
             scaled, scores.targets, prior.weights, data.multi_label, scores.shift, importance, prior.sharpness
         )
         regressions = [number for number, name in enumerate(ensemble.experts) if EXPERTS[name].is_regression]
@@ -241,12 +245,6 @@ def _estimated_proportions(
         likeliest=(documents * estimate.likeliest + counts) / total,
         draws=(documents * estimate.draws + counts) / total,
     )
-
-
-def _scores_of_sample(data: TrainingData, ensemble: Ensemble) -> np.ndarray:
-    """Logits ``(E, S, C)`` of the sample of the corpus."""
-    features = features_of_corpus(data.corpus, ensemble.learned.soft_labels, data.multi_label, data.corpus.sample)
-    return score_all(ensemble.learned.by_expert, ensemble.experts, features)
 
 
 def _robust_spreads(data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, sample: np.ndarray) -> np.ndarray:

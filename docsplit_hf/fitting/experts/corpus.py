@@ -208,23 +208,17 @@ def propagate_in_folds(
     mass = start.reshape(len(start), -1)
     for first in range(0, mass.shape[1], COLUMNS_PER_BLOCK):
         columns = slice(first, first + COLUMNS_PER_BLOCK)
-        mass[:, columns] = _propagated(graph, mass[:, columns])
+        given = mass[:, columns]
+        of_block = given
+        for _ in range(PROPAGATION_STEPS):
+            of_block = PROPAGATION_ALPHA * (graph @ of_block) + (1 - PROPAGATION_ALPHA) * given
+        mass[:, columns] = of_block
     found = []
     for own_mass, own_rows, own_targets in zip(np.split(mass, len(rows), axis=1), rows, targets, strict=True):
         soft = _soft_labels(own_mass, own_targets, multi_label)
         soft[own_rows] = own_targets
         found.append(soft.astype(np.float32))
     return found
-
-
-def _propagated(graph: sp.csr_array, start: np.ndarray) -> np.ndarray:
-    given = (1 - PROPAGATION_ALPHA) * start
-    mass = start
-    for _ in range(PROPAGATION_STEPS):
-        mass = graph @ mass
-        mass *= PROPAGATION_ALPHA
-        mass += given
-    return mass
 
 
 def _soft_labels(mass: np.ndarray, targets: np.ndarray, multi_label: bool) -> np.ndarray:

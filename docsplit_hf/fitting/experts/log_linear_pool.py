@@ -26,6 +26,7 @@ DEFAULT_SHARPNESS = 0.7  # prior mode of the sharpness: the sum of the weights, 
 PRIOR_SHARPNESS_SPREAD = 0.5  # prior standard deviation of the logarithm of the sharpness
 LEAST_SHARPNESS = 0.05
 LARGEST_SHARPNESS = 20.0
+LEAST_DECREASE = 2e-9  # relative, of the loss, at which weights are found
 # An ensemble is worthless if the log likelihood of so many held-out examples, or more, is hardly above chance.
 EXAMPLES_TO_JUDGE = 30
 LEAST_GAIN_OVER_CHANCE = 1.0
@@ -87,7 +88,7 @@ def spread_of_scores(scores: np.ndarray, multi_label: bool) -> np.ndarray:
     return np.where(spread > 1e-6, spread, np.inf)
 
 
-def fit_weights(
+def most_probable_weights(
     scores: np.ndarray,
     targets: np.ndarray,
     prior: np.ndarray,
@@ -105,14 +106,14 @@ def fit_weights(
     from scipy.optimize import minimize
     from scipy.special import log_expit
 
-    scores = np.ascontiguousarray(scores, np.float32)  # otherwise each product copies them
-    shift = np.float32(shift)
-    importance = np.float32(importance)
+    scores = np.ascontiguousarray(scores)  # otherwise each product copies them
+    shift = np.asarray(shift, scores.dtype)
+    importance = np.asarray(importance, scores.dtype)
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         weights = parameters[:-1]
         scale = parameters[-1]
-        pooled = np.tensordot(weights.astype(np.float32), scores, 1) + shift
+        pooled = np.tensordot(weights.astype(scores.dtype), scores, 1) + shift
         if multi_label:
             likelihood = (log_expit(pooled) * targets + log_expit(-pooled) * (1 - targets)).sum(dtype=np.float64)
             likelihood /= targets.shape[1]
@@ -131,7 +132,8 @@ def fit_weights(
 
     start = np.append(sharpness * prior, sharpness)
     bounds = [(0, None)] * len(prior) + [(LEAST_SHARPNESS, LARGEST_SHARPNESS)]
-    weights = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x[:-1]
+    options = {"ftol": max(LEAST_DECREASE, np.finfo(scores.dtype).eps)}
+    weights = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x[:-1]
     return weights if weights.any() else LEAST_SHARPNESS * prior
 
 
@@ -164,5 +166,5 @@ def weights_of_best_regression(
     found = np.zeros((len(regressions), len(scores)))
     for weights, number in zip(found, regressions, strict=True):
         alone = scores[[number]]
-        weights[[number]] = fit_weights(alone, targets, np.ones(1), False, shift, importance, sharpness)
+        weights[[number]] = most_probable_weights(alone, targets, np.ones(1), False, shift, importance, sharpness)
     return max(found, key=lambda weights: log_likelihood_gain(scores, targets, weights, shift, importance))

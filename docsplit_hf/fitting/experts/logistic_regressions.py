@@ -31,7 +31,6 @@ MAX_FORCING_TERM = 0.1  # fraction of the gradient that may remain after a step;
 SUFFICIENT_DECREASE = 1e-4  # smallest fraction of the expected decrease of the objective
 OBJECTIVE_ROUNDING = 1e-6  # relative, of the objective in float32
 ROUNDS_OF_START = 20
-BISECTIONS = 30
 DENSE_SPEED = 25  # products by a dense matrix take as long as by a sparse one with so many times fewer numbers
 MAX_DENSE_TEXTS = 6_000  # whose matrix takes 144 MB
 
@@ -84,26 +83,22 @@ def _minimize(block: Block) -> np.ndarray:
     coefficients, logits = _start(block)
     found = coefficients.copy()
     open_columns = np.arange(found.shape[1])
-    first_norms = None
     for _ in range(MAX_NEWTON_STEPS):
         probabilities = expit(logits)
         gradient = coefficients + block.inverse_regularization * (probabilities - block.targets)
         gradient_of_logits = block.text_products @ gradient
         norms = np.sqrt(_dot(gradient, gradient_of_logits).clip(0))
-        first_norms = norms if first_norms is None else first_norms
         found[:, open_columns] = coefficients
         unfinished = norms > GRADIENT_TOLERANCE
         if not unfinished.any():
             break
-        if not unfinished.all():
-            block = block._replace(targets=block.targets[:, unfinished])
-            open_columns, first_norms, norms = (of_all[unfinished] for of_all in (open_columns, first_norms, norms))
-            both = (coefficients, logits, probabilities, gradient, gradient_of_logits)
-            coefficients, logits, probabilities, gradient, gradient_of_logits = (
-                of_all[:, unfinished] for of_all in both
-            )
+        block = block._replace(targets=block.targets[:, unfinished])
+        open_columns = open_columns[unfinished]
+        norms = norms[unfinished]
+        parts = (coefficients, logits, probabilities, gradient, gradient_of_logits)
+        coefficients, logits, probabilities, gradient, gradient_of_logits = (part[:, unfinished] for part in parts)
         curvature = block.inverse_regularization * probabilities * (1 - probabilities)
-        forcing_terms = np.minimum(MAX_FORCING_TERM, np.sqrt(norms / first_norms.clip(1e-12)))
+        forcing_terms = np.minimum(MAX_FORCING_TERM, np.sqrt(norms))
         step, step_of_logits = _newton_step(block, gradient, gradient_of_logits, curvature, forcing_terms * norms)
         sizes = _step_sizes(block, coefficients, logits, step, step_of_logits, _dot(gradient_of_logits, step))
         coefficients += sizes * step
@@ -132,37 +127,35 @@ def _step_sizes(
 
 
 def _start(block: Block) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients and logits, ``(n, B)`` each: the minimum where each label has two texts, the means of its sides."""
+    """Coefficients and logits, ``(n, B)`` each: the best with one coefficient for a label's texts, and one for others.
+
+    From log odds alone, most Newton steps are spent on the way to where the objective is nearly quadratic.
+    """
     targets = block.targets
-    largest = float(block.inverse_regularization)
+    largest = block.inverse_regularization  # bound of each coefficient
     of_all = block.text_products @ np.ones((len(targets), 1), np.float32)
     of_targets = block.text_products @ targets
     counts = targets.sum(0, dtype=np.float64)
     others = len(targets) - counts
-    squares = _dot(targets, of_targets)
-    sums = of_all[:, 0] @ targets.astype(np.float64)
-    common = (sums - squares) / (counts * others)  # product of the two means
-    of_other_square = (of_all.sum(dtype=np.float64) - 2 * sums + squares) / others**2
-    negative = np.zeros(len(counts))
+    within = _dot(targets, of_targets)  # sums of products of two texts with the label, of one with one without, ...
+    across = _dot(targets, np.broadcast_to(of_all, targets.shape)) - within
+    without = of_all.sum(dtype=np.float64) - within - 2 * across
+    of_others = np.zeros(len(counts))
     for _ in range(ROUNDS_OF_START):
-        positive = largest * counts * _share_missed(largest * squares / counts, -negative * common)
-        negative = largest * others * _share_missed(largest * others * of_other_square, -positive * common)
-    of_label = (positive / counts).astype(np.float32)
-    of_others = (-negative / others).astype(np.float32)
-    difference = of_label - of_others
-    return of_others + difference * targets, of_others * of_all + difference * of_targets
+        of_label = largest * _share_missed(largest * within / counts, -of_others * across / counts)
+        of_others = largest * _share_missed(largest * without / others, -of_label * across / others)
+    both = (of_label + of_others).astype(np.float32)
+    of_others = of_others.astype(np.float32)
+    return both * targets - of_others, both * of_targets - of_others * of_all
 
 
 def _share_missed(scale: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """Solve ``z = scale p + offset`` with ``p = 1 / (1 + exp(z))``, by bisection; return p, ``(B,)``."""
-    low = offset
-    high = offset + scale
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        is_low = middle < scale * expit(-middle) + offset
-        low = np.where(is_low, middle, low)
-        high = np.where(is_low, high, middle)
-    return expit(-low)
+    """Solve ``z = scale p + offset`` with ``p = 1 / (1 + exp(z))`` by Newton's method, which rises or falls from 0."""
+    found = np.zeros_like(offset)
+    for _ in range(ROUNDS_OF_START):
+        missed = expit(-found)
+        found -= (found - scale * missed - offset) / (1 + scale * missed * (1 - missed))
+    return expit(-found)
 
 
 def _newton_step(

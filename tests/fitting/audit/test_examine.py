@@ -13,8 +13,8 @@ from docsplit_hf.fitting.audit import examine
 from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, out_of_fold
 from docsplit_hf.fitting.audit.report import Audit, Duplicates, LabelIssue, Outlier
 from docsplit_hf.fitting.ensemble import held_out_scores
-from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
+from docsplit_hf.fitting.ensemble.fitted_ensemble import Fit
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
 from docsplit_hf.fitting.experts.corpus import id_numbers
 

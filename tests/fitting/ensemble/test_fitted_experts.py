@@ -3,8 +3,8 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.fitted_state import FittedState
-from docsplit_hf.fitting.ensemble.fit import Fit
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
+from docsplit_hf.fitting.ensemble.fitted_ensemble import Fit
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import logits_of, prepare_experts
 from docsplit_hf.fitting.experts.log_linear_pool import pool

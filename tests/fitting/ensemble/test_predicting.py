@@ -6,7 +6,7 @@ import pytest
 from docsplit_hf.arrays.passages import Predictions
 from docsplit_hf.fitting.ensemble import explaining
 from docsplit_hf.fitting.ensemble.explaining import MAX_EXPLAINED_WORDS, explain
-from docsplit_hf.fitting.ensemble.fit import Fit
+from docsplit_hf.fitting.ensemble.fitted_ensemble import Fit
 from docsplit_hf.fitting.ensemble.predicting import predict_with_experts
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.fitting.experts.neighbor_expert import VOTERS

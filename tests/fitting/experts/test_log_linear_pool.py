@@ -11,10 +11,10 @@ from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.fitting.experts import log_linear_pool
 from docsplit_hf.fitting.experts.log_linear_pool import (
     DEFAULT_SHARPNESS,
-    fit_weights,
     given_proportions,
     log_likelihood_gain,
     log_shift,
+    most_probable_weights,
     pool,
     spread_of_scores,
     weights_of_best_regression,
@@ -135,7 +135,7 @@ def test_the_gradient_is_that_of_the_loss(multi_label, monkeypatch):
         return minimize(loss, start, **options)
 
     monkeypatch.setattr("scipy.optimize.minimize", spy)
-    fit_weights(*make_scores(40, multi_label), np.array([0.5, 0.3, 0.2]), multi_label)
+    most_probable_weights(*make_scores(40, multi_label), np.array([0.5, 0.3, 0.2]), multi_label)
     loss, start = seen[0]
     for point in (start, start + [0.3, -0.1, 0.2, 0.5]):
         scale = np.abs(loss(point)[1]).max()
@@ -144,11 +144,11 @@ def test_the_gradient_is_that_of_the_loss(multi_label, monkeypatch):
 
 def test_no_examples_keep_the_prior_and_few_change_only_the_sharpness():
     prior = np.array([0.2, 0.2, 0.25, 0.35])
-    none = fit_weights(np.zeros((4, 0, 3)), np.zeros((0, 3)), prior, False)
+    none = most_probable_weights(np.zeros((4, 0, 3)), np.zeros((0, 3)), prior, False)
     np.testing.assert_allclose(none, DEFAULT_SHARPNESS * prior, rtol=1e-4)
     scores, targets = make_scores(2, useful=(3.0, 0.0, 0.0))
     prior = np.array([0.2, 0.3, 0.5])
-    few = fit_weights(scores, targets, prior, False)
+    few = most_probable_weights(scores, targets, prior, False)
     np.testing.assert_allclose(few / few.sum(), prior, atol=0.12)
 
 
@@ -159,30 +159,30 @@ def test_an_example_with_count_two_equals_two_examples_and_a_shift_is_added():
     repeated_scores = np.concatenate([scores, scores[:, :10]], axis=1)
     repeated_targets = np.concatenate([targets, targets[:10]])
     counts = np.where(np.arange(40) < 10, 2.0, 1.0)[:, None]
-    found = fit_weights(scores, targets, prior, False, shift, counts)
-    expected = fit_weights(repeated_scores, repeated_targets, prior, False, shift)
+    found = most_probable_weights(scores, targets, prior, False, shift, counts)
+    expected = most_probable_weights(repeated_scores, repeated_targets, prior, False, shift)
     np.testing.assert_allclose(found, expected, rtol=1e-3)
     many = np.concatenate([np.tile(shift, (1, 40, 1)), scores])  # an expert equal to the shift is left out
-    assert fit_weights(many, targets, np.full(4, 0.25), False, 5 * shift)[0] < 0.05
+    assert most_probable_weights(many, targets, np.full(4, 0.25), False, 5 * shift)[0] < 0.05
 
 
 def test_a_strong_prior_lets_only_the_sharpness_be_chosen(monkeypatch):
     monkeypatch.setattr(log_linear_pool, "PRIOR_STRENGTH", 1e7)
     scores, targets = make_scores(2_000)
     prior = np.array([0.2, 0.3, 0.5])
-    found = fit_weights(scores, targets, prior, False)
+    found = most_probable_weights(scores, targets, prior, False)
     np.testing.assert_allclose(found / found.sum(), prior, atol=1e-3)
 
 
 def test_many_examples_give_maximum_likelihood_and_no_weight_to_an_uninformative_expert():
     scores, targets = make_scores(20_000)
-    found = fit_weights(scores, targets, np.full(3, 1 / 3), False)
+    found = most_probable_weights(scores, targets, np.full(3, 1 / 3), False)
     likelihood = lambda w: -(log_softmax(np.tensordot(w, scores, 1), axis=1) * targets).sum()  # noqa: E731
     best = minimize(likelihood, np.ones(3), bounds=[(0, None)] * 3).x
     np.testing.assert_allclose(found, best, atol=0.03)
     assert found[2] < 0.06 < found[1] < found[0]
     scores, targets = make_scores(20_000, multi_label=True)
-    found = fit_weights(scores, targets, np.full(3, 1 / 3), True)
+    found = most_probable_weights(scores, targets, np.full(3, 1 / 3), True)
     assert found[2] < 0.06 < found[1] < found[0]
 
 
@@ -205,7 +205,7 @@ def test_the_gain_is_over_the_frequencies_of_the_labels():
 
 def test_the_best_regression_alone_is_fitted_alone():
     scores, targets = make_scores(60, useful=(0.2, 3.0, 1.5))
-    alone = fit_weights(scores[[2]], targets, np.ones(1), False, 0.0, 1.0, 0.4)
+    alone = most_probable_weights(scores[[2]], targets, np.ones(1), False, 0.0, 1.0, 0.4)
     found = weights_of_best_regression(scores, targets, [0, 2], 0.0, 1.0, 0.4)
     assert found.tolist() == [0.0, 0.0, alone[0]]
     assert weights_of_best_regression(scores, targets, [0, 1, 2], 0.0, 1.0, 0.4)[1] > 0

@@ -2,8 +2,8 @@ import numpy as np
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.explaining import explain
-from docsplit_hf.fitting.ensemble.fit import Fit, check_state
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
+from docsplit_hf.fitting.ensemble.fitted_ensemble import Fit, check_state
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.report import FitReport
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import Annotated, Any
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from ...arrays.fitted_state import FittedState
 from ...arrays.snapshot import Snapshot
-from ..experts.corpus import DocumentVectors
+from ...reading.words import words_of
+from ..experts.corpus import DocumentVectors, id_numbers, texts_in
 from ..experts.registry import EXPERTS, Learned
 from ..experts.schema import (
     ABOVE_ZERO,
@@ -25,15 +26,13 @@ from ..experts.schema import (
     saved_fields,
 )
 from ..experts.style import STYLE_NUMBERS
-from ..experts.teacher_expert import ANSWERS as TEACHER_ANSWERS
-from ..experts.teacher_expert import SETTING as TEACHER_SETTING
-from ..experts.teacher_expert import EarlierTeacherSetting, TeacherSetting
+from ..experts.teacher_expert import TEACHER_ANSWERS, TEACHER_SETTING, EarlierTeacherSetting, TeacherSetting
 from ..experts.tfidf import Tfidf, WordRows
-from ..label_tree import SETTING as HIERARCHY_SETTING
-from ..label_tree import LabelTree, extend_tree, is_hierarchy_setting, label_tree
+from ..label_tree import HIERARCHY_SETTING, LabelTree, extend_tree, is_hierarchy_setting, label_tree
 from .guarantees import Guarantees, HeldOutAnswers
 from .report import LATER_FIELDS, FitReport
 
+FORGOTTEN = "(forgotten {})"  # in place of a word; no text has it, as a word has no brackets
 SUGGESTED_SETTING = "suggested"  # setting of the fitted state with the ids of suggested documents
 
 
@@ -226,3 +225,20 @@ def _check_arrays(state: FittedState, specs: Mapping[str, Array], embedding_dime
 def _require(condition: Any, name: str, found: Any) -> None:
     if not condition:
         raise ValueError(f"What was fitted on this datastore does not fit it: {name} is {found!r}. Call fit() again.")
+
+
+def without_words_of_removed(snapshot: Snapshot) -> Snapshot:
+    """Replace terms of the vocabulary that are in no text any more, if texts were removed since the fit."""
+    fitted = snapshot.fitted
+    if fitted is None or "ids" not in fitted.arrays:
+        return snapshot
+    states = [state for state in (snapshot, snapshot.documents) if state is not None]
+    present = np.concatenate([id_numbers(state.rows, state.keys) for state in states])
+    if np.isin(fitted.arrays["ids"], present).all():
+        return snapshot
+    gone = set(fitted.vocabulary)
+    for state in states:
+        for text in texts_in(state.rows):
+            gone.difference_update(words_of(text))
+    terms = [FORGOTTEN.format(number) if term in gone else term for number, term in enumerate(fitted.vocabulary)]
+    return replace(snapshot, fitted=replace(fitted, vocabulary=tuple(terms)))

@@ -176,7 +176,11 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray, grou
     None: only copies are left out.
     """
     embeddings = snapshot.keys[order]
-    versions = min(_largest_group(corpus, groups) - 1, MAX_SKIPPED_VERSIONS)
+    versions = 0
+    if groups is not None:
+        firsts = np.unique(corpus.text_numbers, return_index=True)[1]
+        largest_group = int(np.bincount(groups[firsts]).max(initial=1))  # counted in different texts
+        versions = min(largest_group - 1, MAX_SKIPPED_VERSIONS)
     nearest = nearest_texts(
         snapshot,
         embeddings,
@@ -194,14 +198,6 @@ def voters_in_corpus(snapshot: Snapshot, corpus: Corpus, order: np.ndarray, grou
         places.append(nearest.places)
         to_documents = closeness_to_documents(nearest, embeddings, corpus.document_vectors.mean)
     return Voters(np.hstack(places), nearest.weights(temperature), temperature, to_documents)
-
-
-def _largest_group(corpus: Corpus, groups: np.ndarray | None) -> int:
-    """Number of different texts in the largest group."""
-    if groups is None:
-        return 1
-    _, firsts = np.unique(corpus.text_numbers, return_index=True)
-    return int(np.bincount(groups[firsts]).max(initial=1))
 
 
 def scores_of_held_out(ensemble: Ensemble, problem: Problem) -> HeldOutScores:

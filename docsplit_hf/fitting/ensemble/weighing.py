@@ -135,7 +135,11 @@ def prior_of_weights(data: TrainingData, ensemble: Ensemble, scores: HeldOutScor
     if data.multi_label or data.has_head:
         measured = scores.scores if len(scores.targets) else sample
         return Prior(weights, DEFAULT_SHARPNESS, spread_of_scores(measured, data.multi_label))
-    spreads = _robust_spreads(data, ensemble, scores, sample)
+    texts = len(scores.targets)
+    spreads = spread_of_scores(scores.scores if texts else sample, False)
+    if not texts and data.has_documents:
+        texts = sample.shape[1]
+    spreads = robust_spreads(spreads, texts, ensemble.experts, learned_sharpness().typical_spreads)
     scale = spreads[:, None, None]
     evidence = Evidence(
         prior=weights,
@@ -245,15 +249,6 @@ def _estimated_proportions(
         likeliest=(documents * estimate.likeliest + counts) / total,
         draws=(documents * estimate.draws + counts) / total,
     )
-
-
-def _robust_spreads(data: TrainingData, ensemble: Ensemble, scores: HeldOutScores, sample: np.ndarray) -> np.ndarray:
-    """Spreads of the logits ``(E,)``, those of few texts with the typical ones; of held-out texts, if there are any."""
-    texts = len(scores.targets)
-    measured = spread_of_scores(scores.scores if texts else sample, False)
-    if not texts and data.has_documents:
-        texts = sample.shape[1]
-    return robust_spreads(measured, texts, ensemble.experts, learned_sharpness().typical_spreads)
 
 
 def _edge_agreement(corpus: Corpus, soft_labels: np.ndarray) -> float:

@@ -10,9 +10,7 @@ import numpy as np
 
 PROBE_INVERSE_REGULARIZATION = 20.0  # C of scikit-learn's LogisticRegression
 LEAST_ASSUMED_PROPORTION = 1e-3  # of a label that no example has; 1 minus it of a label that all examples have
-MAX_ITERATIONS = 300
-MAX_LINE_SEARCH_STEPS = 50
-GRADIENT_TOLERANCE = 1e-4  # of the mean loss
+SEARCH_OPTIONS = {"maxiter": 300, "maxls": 50, "gtol": 1e-4, "ftol": 0.0}  # scikit-learn's, of the mean loss
 
 
 def fit_probe(vectors: np.ndarray, targets: np.ndarray, multi_label: bool) -> np.ndarray:
@@ -70,8 +68,7 @@ def fit_distributions(
         mean = float((shares[:, 0] * value).sum(dtype=np.float64) + np.vdot(penalized, weights) / 2)
         return mean, (inputs.T @ error[:, free] + penalized).ravel()
 
-    options = {"maxiter": MAX_ITERATIONS, "maxls": MAX_LINE_SEARCH_STEPS, "gtol": GRADIENT_TOLERANCE, "ftol": 0.0}
     start = np.zeros(inputs.shape[1] * targets[:, free].shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=SEARCH_OPTIONS).x
     weights = found.reshape(inputs.shape[1], -1).T.astype(np.float32)
     return np.concatenate([-weights, weights]) / 2 if labels == 2 else weights

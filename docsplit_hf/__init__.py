@@ -36,6 +36,7 @@ _MODULE_OF_NAME = {
     "KNNClassifierTrainingArguments": "finetuning.arguments",
     "KNNDatastore": "classifier.knn_datastore",
     "RejectionLimits": "fitting.rejection",
+    "UnreadableFile": "reading.files.failures",
     "default_checkpoint": "encoding.checkpoints.checkpoint",
     "evaluate_pipeline": "metrics.pipeline_evaluation",
     "finish_save": "storage.atomic_replacement",
@@ -81,6 +82,7 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .pretraining.model import AutoModelForDocSplit as AutoModelForDocSplit
     from .reading.example_texts import load_example_texts as load_example_texts
     from .reading.files.failures import FailedFile as FailedFile
+    from .reading.files.failures import UnreadableFile as UnreadableFile
     from .reading.files.load_files import load_files as load_files
     from .reading.files.options import FileOptions as FileOptions
     from .reading.files.places import FileText as FileText

@@ -1,1 +1,1 @@
-"""Retrieval-augmented classification: pipeline, ensemble, calibration, rejection, audit and drift."""
+"""Retrieval-augmented classification: the pipeline, its datastore, editing, fitting, calibration, sorting."""

@@ -1,1 +1,1 @@
-"""Pretraining: views of documents, collator, model, losses and trainers of DocSplit and its baselines."""
+"""Pretraining: views of documents, collator, model, losses and trainer of DocSplit; distillation."""

@@ -79,11 +79,12 @@ def sst5(clones: Path) -> Split:
 
 
 def customer_reviews(clones: Path) -> Split:
-    """A split of our own, as large as SetFit's, whose rows are not known."""
+    """A split of our own, as large as SetFit's, whose rows are not known; empty ones are left out."""
     rows = []
     for name, label in (("pos", "positive"), ("neg", "negative")):
         path = clones / "sent-conv-torch/data/raw" / f"custrev.{name}"
-        rows += [(line.strip(), label) for line in path.read_text(encoding="latin-1").splitlines()]
+        lines = path.read_text(encoding="latin-1").splitlines()
+        rows += [(line.strip(), label) for line in lines if line.strip()]
     order = np.random.default_rng(0).permutation(len(rows))
     mixed = [rows[row] for row in order]
     return Split(mixed[753:], mixed[:753])

@@ -1,6 +1,7 @@
 """Every block of code in README.md, docs/ and skills/ is a test; and what is slow by nature is marked so."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from tests.code_blocks import check_commands, check_output, enter_folder, leave_
 # Each process would compile every file again, of the tests, too: a third of the time of short ones.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for a job in the background: tests press Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent
 # All tests of these are slow; others have the mark in their code. The commands run on README.md with each change, too.

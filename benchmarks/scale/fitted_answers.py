@@ -121,7 +121,8 @@ def sharded(local: KNNDatastore, place: Path, **options: Any) -> KNNDatastore:
     folder = place / "shards"
     names = local.label_names
     if not folder.exists():
-        settings = {"tasks": 2, "dimension": local.dimension, "dtype": local.dtype, "encoder": {}, "probe": None}
+        keys = local.snapshot.keys
+        settings = {"tasks": 2, "dimension": keys.shape[1], "dtype": keys.dtype.name, "encoder": {}, "probe": None}
         for task, rows in enumerate(np.array_split(np.arange(len(local)), 2)):
             with writing_shard(folder, task, settings) as shard:
                 ids = [local.ids[row] for row in rows]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
-from huggingface_hub.constants import HF_HOME
 from transformers import AutoTokenizer, BertConfig, BertTokenizer, PreTrainedTokenizerBase
 
-from ..content_hash import short_digest
+from ..content_hash import cache_folder, short_digest
 from ..storage.inside_folder import write_at_once
 
 # Arguments for training a small BERT from random weights: minutes on two CPU cores.
@@ -33,7 +31,7 @@ def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) ->
     Training breaks ties at random: without the cache, processes would have slightly different vocabularies.
     """
     content = f"{vocab_size}" + "".join(f"{len(text)} {text}" for text in texts)
-    folder = Path(HF_HOME) / "docsplit_hf" / f"tokenizer-{short_digest(content.encode(), size=16).hex()}"
+    folder = cache_folder(f"tokenizer-{short_digest(content.encode(), size=16).hex()}")
     if not folder.is_dir():
         trained = train_small_bert_tokenizer(texts, vocab_size)
         write_at_once(folder, trained.save_pretrained)

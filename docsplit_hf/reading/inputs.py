@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..content_hash import cache_folder
 from .files.failures import FailedFile
 from .files.finding import FileInput, files_of, named_file
 from .files.places import FileText
@@ -60,15 +61,12 @@ def _read_files(items: Iterable[Any], progress_total: int | None) -> Iterator[tu
     stream = iter(items)
     for number, item in enumerate(stream):
         if isinstance(item, FileInput):
-            from .files.load_files import (
-                default_cache_dir,  # here, as texts are classified without the readers of files
-            )
-            from .files.reader import read_among
+            from .files.reader import read_among  # here, as texts are classified without the readers of files
 
             yield from read_among(
                 chain([item], stream),
                 lambda item: item.path if isinstance(item, FileInput) else None,
-                cache_dir=default_cache_dir(),
+                cache_dir=cache_folder("files"),
                 progress_total=None if progress_total is None else progress_total - number,
             )
         else:

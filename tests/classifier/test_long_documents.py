@@ -72,7 +72,7 @@ def test_passages_are_those_of_their_text_in_whatever_order_texts_are_added(pipe
     ids = changed.add_examples(texts, ["football", "cooking", "football"])
     store = changed.datastore
     assert store.ids == ids
-    for text, (embeddings, spans) in zip(texts, store.passages_of(np.arange(3)).by_text(), strict=True):
+    for text, (embeddings, spans) in zip(texts, store.snapshot.passages.by_text(), strict=True):
         alone = pipe.embedder.embed([text])
         expected = alone.retrieval_embeddings if alone.passages is None else alone.passages.embeddings
         np.testing.assert_allclose(embeddings, expected, atol=1e-5)

@@ -71,7 +71,7 @@ def test_files_are_read_ahead_by_one_set_of_processes_and_texts_are_not(tmp_path
     make = Worker.__init__
     monkeypatch.setattr(Worker, "__init__", lambda self: (started.append(self), make(self))[1])
     monkeypatch.setattr("docsplit_hf.reading.files.reader.core_count", lambda: 1)
-    monkeypatch.setattr("docsplit_hf.reading.files.load_files.default_cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / "home"))
     taken = []
 
     def stream():

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from ...content_hash import sha256_of_json
+from ...content_hash import cache_folder, sha256_of_json
 from ..pipelines import copied
 from .sessions import PageLimits, Session, SharedModel
 
@@ -72,10 +72,8 @@ class KeptSessions:
 
     def _folder(self, key: str) -> Path:
         """The folder of a session."""
-        from huggingface_hub import constants
-
         # A hash is a valid file name and does not reveal the key. Each encoder has its own sessions.
-        return Path(constants.HF_HOME) / "docsplit_hf" / "pages" / sha256_of_json([key, self._shared.name])
+        return cache_folder("pages") / sha256_of_json([key, self._shared.name])
 
     def _load(self, key: str) -> Session:
         """Open the texts of a session that are on disk, if there are any."""

@@ -37,8 +37,8 @@ class SortedFile:
     """A line of the manifest: a file, the answer to it, and its place among the sorted files.
 
     ``source`` is None for the files in ``REPORTS``. ``target`` is relative to the folder. ``sha256`` is that of the
-    file's content. ``page`` names the page that speaks most for the label. ``link`` is ``"hard"`` if the file is a
-    second name of the source.
+    file's content. ``page`` names the page that speaks most for the label. ``link`` is ``"hard"`` if an earlier
+    version made the file a second name of the source.
     """
 
     source: str | None

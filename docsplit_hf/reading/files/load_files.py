@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...content_hash import sha256_of_parts
+from ...content_hash import cache_folder, sha256_of_parts
 from .cache import unfinished
 from .failure_lists import line_of, report_failures
 from .failures import FailedFile
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 ROWS_PER_BATCH = 64
-
-
-def default_cache_dir() -> Path:
-    """The folder ``docsplit_hf/files`` below ``HF_HOME``."""
-    from huggingface_hub import constants
-
-    return Path(constants.HF_HOME) / "docsplit_hf" / "files"
 
 
 def load_files(
@@ -62,8 +55,8 @@ def load_files(
 
     is_folder = isinstance(source, str | Path) and os.path.isdir(source)
     files = files_of(source) if isinstance(source, str | Path) else [named_file(Path(path)) for path in source]
-    cache_folder = Path(cache_dir) if cache_dir is not None else default_cache_dir()
-    folder = cache_folder / "tables"
+    cache = cache_folder("files") if cache_dir is None else Path(cache_dir)
+    folder = cache / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     temporary = unfinished(folder / f"{id(files):x}.arrow")
     failures: list[FailedFile] = []
@@ -71,7 +64,7 @@ def load_files(
     try:
         features = _features()
         with ArrowWriter(path=str(temporary), features=features, writer_batch_size=ROWS_PER_BATCH) as writer:
-            results = read_files([file.path for file in files], options, processes, cache_folder, show_progress)
+            results = read_files([file.path for file in files], options, processes, cache, show_progress)
             for name, result in zip((file.name for file in files), results, strict=True):
                 if isinstance(result, FailedFile):
                     failures.append(result._replace(file=name))

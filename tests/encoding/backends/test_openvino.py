@@ -12,7 +12,6 @@ import torch
 from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.encoding.backends.openvino import engine
-from docsplit_hf.encoding.backends.openvino import engine as openvino_engine_file
 from docsplit_hf.encoding.backends.openvino.quantize_int8 import openvino_core
 from docsplit_hf.encoding.backends.precision import use_precision
 from docsplit_hf.encoding.portable.run_encoder import engine_of
@@ -96,7 +95,6 @@ def test_an_export_is_cached(convert_at_once, load, texts, monkeypatch):
     encoder = load()
     first = encoder.encode(texts, show_progress=False)
     with monkeypatch.context() as patch:
-        patch.setattr(openvino_engine_file, "convert", None)
         patch.setattr(engine, "convert", None)  # it cannot be exported now
         kept = load()
         assert (kept.encode(texts, show_progress=False) == first).all()

@@ -26,6 +26,7 @@ def bare(monkeypatch):
         ("serve output/kinds", r"docsplit serve needs fastapi and uvicorn .*\[serve\]"),
         ("embed --precision int8", r"docsplit embed --precision int8 needs openvino and nncf, .*\[openvino\]"),
         ("embed --precision=int8", r"\[openvino\]"),
+        ("export output/kinds --precision int8", r"docsplit export needs onnx and onnxruntime, .*\[onnx\]"),
         ("pretrain --teacher_precision int8 --seed 1", r"\[openvino\]"),
         ("pretrain --report_to tensorboard trackio", r"\[tensorboard\]"),
     ],

@@ -183,8 +183,7 @@ def open_classifier(classifier: str, use_cpu: bool = False) -> KNNClassifierPipe
     pipe = open_pipeline(folder, device="cpu" if use_cpu else None)
     if pipe.datastore is None:
         raise ValueError(
-            f"{classifier} contains no datastore: pass a classifier saved by docsplit fit or docsplit train with "
-            "--model_name_or_path, or make one from labeled examples with --dataset_name."
+            f"{classifier} contains no datastore: pass a classifier saved by docsplit fit or docsplit train."
         )
     return pipe
 

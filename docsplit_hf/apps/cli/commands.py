@@ -14,7 +14,7 @@ class Command(NamedTuple):
 
     module: str
     summary: str
-    needs_torch: bool = True  # the others do so only if they open a classifier that was not exported
+    needs_torch: bool = True  # the others check it when they come to need it
 
 
 COMMANDS = {

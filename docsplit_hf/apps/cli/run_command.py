@@ -73,7 +73,7 @@ _options: set[str] = set()  # the names of all options of the command that this 
 
 
 class OptionParser(Protocol):
-    """A parser of argparse that makes dataclasses: ``HfArgumentParser``, or one that imports neither of its libraries.
+    """A parser of argparse that makes dataclasses: ``HfArgumentParser`` or ``PlainParser``.
 
     Methods are those of ``argparse.ArgumentParser``, and ``parse_args_into_dataclasses``.
     """

@@ -63,6 +63,12 @@ def test_help_shows_the_commands_options_and_help_all_the_trainers_too(capsys):
     assert {line.split()[0] for line in ours.splitlines() if line.startswith("  --")} <= set(everything.split())
 
 
+def test_the_help_of_an_option_that_is_on_names_its_opposite(capsys):
+    with pytest.raises(SystemExit):
+        parse_arguments(HfArgumentParser(KeptArguments), ["--help"])
+    assert "the opposite of --kept" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command, said", [
     (["--min=2", "--temprature=1"], "unrecognized arguments: --temprature=1 (did you mean --temperature?)"),
     (["--max_train_samples", "9"], "unrecognized arguments: --max_train_samples 9 (did you mean --max_steps?)"),

@@ -15,7 +15,7 @@ from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.fit_experts import fit_experts, weigh_experts
 from ..fitting.ensemble.fitted_ensemble import SUGGESTED_SETTING, Fit
 from ..fitting.ensemble.held_out_scores import are_texts
-from ..fitting.ensemble.label_proportions import lacking_labels, may_lack_labels
+from ..fitting.ensemble.lacking_labels import lacking_labels, may_lack_labels
 from ..fitting.ensemble.measuring import measure
 from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
 from ..fitting.ensemble.report import FitReport

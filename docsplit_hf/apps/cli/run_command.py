@@ -1,4 +1,4 @@
-"""Shared parts of all commands: options, error messages, Ctrl-C, and the start of a training run."""
+"""What the commands share: options, error messages, Ctrl-C, and the start of a training run."""
 
 from __future__ import annotations
 

@@ -336,7 +336,7 @@ class FitReport:
         return f"\nThe ensemble is right in {found.accuracy:.1%} (95% interval: {found.low:.1%} to {found.high:.1%})."
 
     def describe_out_of_scope(self) -> str:
-        """Sentence on out-of-scope documents, of which there are some, and on the effect of ``reject``."""
+        """Sentence on the out-of-scope documents that the fit found, and on the effect of ``reject``."""
         found = f"About {self.foreign:.0%} of the documents seem to be of labels without examples (out-of-scope). "
         if not self.novelty:
             return (

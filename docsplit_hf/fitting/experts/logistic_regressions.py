@@ -95,8 +95,11 @@ def _minimize(block: Block) -> np.ndarray:
         block = block._replace(targets=block.targets[:, unfinished])
         open_columns = open_columns[unfinished]
         norms = norms[unfinished]
-        parts = (coefficients, logits, probabilities, gradient, gradient_of_logits)
-        coefficients, logits, probabilities, gradient, gradient_of_logits = (part[:, unfinished] for part in parts)
+        coefficients = coefficients[:, unfinished]
+        logits = logits[:, unfinished]
+        probabilities = probabilities[:, unfinished]
+        gradient = gradient[:, unfinished]
+        gradient_of_logits = gradient_of_logits[:, unfinished]
         curvature = block.inverse_regularization * probabilities * (1 - probabilities)
         forcing_terms = np.minimum(MAX_FORCING_TERM, np.sqrt(norms))
         step, step_of_logits = _newton_step(block, gradient, gradient_of_logits, curvature, forcing_terms * norms)
@@ -137,7 +140,8 @@ def _start(block: Block) -> tuple[np.ndarray, np.ndarray]:
     of_targets = block.text_products @ targets
     counts = targets.sum(0, dtype=np.float64)
     others = len(targets) - counts
-    within = _dot(targets, of_targets)  # sums of products of two texts with the label, of one with one without, ...
+    # Sums of the products of two texts: both have the label, one has it, none has it.
+    within = _dot(targets, of_targets)
     across = _dot(targets, np.broadcast_to(of_all, targets.shape)) - within
     without = of_all.sum(dtype=np.float64) - within - 2 * across
     of_others = np.zeros(len(counts))

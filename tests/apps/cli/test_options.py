@@ -13,6 +13,7 @@ from docsplit_hf.apps.cli.labeled_arguments import LabeledArguments
 from docsplit_hf.apps.cli.options import ALL_PRECISIONS, SHIPPED, PlainParser
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.apps.cli.watch import WatchArguments
+from docsplit_hf.encoding.backends.openvino.engine import CALIBRATION_TEXTS
 from docsplit_hf.encoding.backends.precision import PRECISIONS
 from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from docsplit_hf.evaluation.settings import ComparisonSettings
@@ -48,6 +49,8 @@ def test_the_help_is_that_of_transformers():
 
 def test_what_options_say_of_modules_that_import_torch_is_true():
     assert SHIPPED == DEFAULT_CHECKPOINT and ALL_PRECISIONS == PRECISIONS
+    help_of_embed = PlainParser((EmbeddingArguments,), "Some command.").format_help()
+    assert f"quantized on {CALIBRATION_TEXTS} of the texts" in " ".join(help_of_embed.split())
 
 
 @pytest.mark.parametrize("line", ["--inbox a", "--inbox a --sorted b --model c --rest soon", "--predict"])

@@ -5,7 +5,7 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.fit import fit
-from docsplit_hf.fitting.ensemble.label_proportions import LEAST_DOCUMENTS
+from docsplit_hf.fitting.ensemble.lacking_labels import LEAST_DOCUMENTS
 from docsplit_hf.fitting.ensemble.report import FitReport
 from docsplit_hf.fitting.experts.log_linear_pool import EXAMPLES_TO_JUDGE
 from docsplit_hf.fitting.experts.registry import EXPERTS

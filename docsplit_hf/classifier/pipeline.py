@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FIRST_WINDOW_TEXTS = 8  # texts of a stream that are sorted by length and read together at first
-DELAY_OF_INNER_BAR = 1.0  # seconds; a window that is read faster needs no bar of its own
 
 
 class KNNClassifierPipeline(TextClassificationPipeline):
@@ -660,7 +659,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """What answers texts with the options of a call."""
         reading = {name: options[name] for name in READING_OPTIONS if name in options}
         show_progress = options.get("show_progress", False)
-        embedder = self.embedder.with_options(**reading, show_progress=show_progress, progress_delay=DELAY_OF_INNER_BAR)
+        embedder = self.embedder.with_options(**reading, show_progress=show_progress)
         if options.get("return_read", False) and not embedder.is_local:
             raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
         config = self.model.config

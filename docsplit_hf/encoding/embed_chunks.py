@@ -26,6 +26,7 @@ from .text_embedder import EmbeddingOptions
 
 logger = logging.getLogger(__name__)
 
+DELAY_OF_BAR = 1.0  # seconds; texts that are read faster need none
 LONG_TEXT = 1_000_000  # characters, as of a book; a CPU reads more in minutes
 CPU_TOKENS_PER_BATCH = 2048  # more tokens do not fit into the caches
 ACCELERATOR_TOKENS_PER_BATCH = 32_768
@@ -83,7 +84,7 @@ def embed_chunks(
         desc="Embedding",
         unit="text" if options.long_documents in SINGLE_CHUNK else "chunk",
         disable=not options.show_progress,
-        delay=options.progress_delay,
+        delay=DELAY_OF_BAR,
         leave=None,  # a nested bar vanishes at the end
     )
     with inference_mode(device, in_bf16):

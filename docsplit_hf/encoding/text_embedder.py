@@ -39,7 +39,6 @@ class EmbeddingOptions:
         long_documents: Strategy for texts longer than ``max_length``.
         max_passages: Most passages that are read of a text.
         show_progress: Whether to show a progress bar.
-        progress_delay: Seconds before the progress bar appears.
     """
 
     max_length: int | None = None
@@ -49,7 +48,6 @@ class EmbeddingOptions:
     long_documents: str | None = None
     max_passages: int | None = None
     show_progress: bool = False
-    progress_delay: float = 0.0
 
 
 @dataclass(frozen=True)

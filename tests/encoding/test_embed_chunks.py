@@ -212,6 +212,10 @@ def test_a_gpu_gives_the_embeddings_of_the_cpu(encoder, texts, bf16):
 def test_a_text_as_long_as_several_books_is_logged_and_moves_the_bar(monkeypatch, caplog, capsys):
     monkeypatch.setattr(embed_chunks, "LONG_TEXT", 20_000)
     encoder = DocumentEncoder.from_pretrained(device="cpu", max_length=64)
+    capsys.readouterr()
+    encoder.encode(["A text that is read at once."], show_progress=True)
+    assert "Embedding" not in capsys.readouterr().err  # the bar comes after a second
+    monkeypatch.setattr(embed_chunks, "DELAY_OF_BAR", 0)
     text = "The river feeds the valley, and nobody counts the stones. " * 400
     encoder.encode([text], long_documents="whole", show_progress=False)
     assert "The longest text has 23,200 characters, and all are read: max_passages limits it." in caplog.text

@@ -30,15 +30,9 @@ from benchmarks.quality.learned_prior.train import FOLDS, LABELS, RESULTS, TEST_
 from docsplit_hf.fitting.ensemble.prior_sharpness import learned_sharpness, prior_sharpness
 from docsplit_hf.fitting.ensemble.report import versions_mislead
 from docsplit_hf.fitting.experts.log_linear_pool import (
-    EXAMPLES_TO_JUDGE,
-    LEAST_GAIN_OVER_CHANCE,
-    LEAST_SHARPNESS,
-    log_likelihood_gain,
     most_probable_weights,
     pool,
-    weights_of_best_regression,
 )
-from docsplit_hf.fitting.experts.registry import EXPERTS
 from docsplit_hf.fitting.experts.style_expert import LEARNED_PRIOR, prior_weight
 from docsplit_hf.fitting.experts.vector_experts import MIN_LOG_LIKELIHOOD_GAIN
 from docsplit_hf.training.markdown import table
@@ -125,12 +119,6 @@ def chosen_weights(arm: Arm) -> np.ndarray:
     scaled = arm.held_out / spreads[:, None, None]
     shift = np.tile(arm.shift, (len(arm.targets), 1))
     weights = most_probable_weights(scaled, arm.targets, arm.prior, False, shift, importance, sharpness)
-    if len(arm.targets) >= EXAMPLES_TO_JUDGE:
-        gain = log_likelihood_gain(scaled, arm.targets, weights, shift, importance)
-        if gain < LEAST_GAIN_OVER_CHANCE:
-            regressions = [place for place, name in enumerate(arm.experts) if EXPERTS[name].is_regression]
-            low = max(float(weights.sum()), LEAST_SHARPNESS)
-            weights = weights_of_best_regression(scaled, arm.targets, regressions, shift, importance, low)
     return weights / spreads
 
 

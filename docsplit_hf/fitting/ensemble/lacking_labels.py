@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..experts.corpus import texts_in
-from ..experts.log_linear_pool import EXAMPLES_TO_JUDGE
 from ..experts.neighbor_expert import places_of_documents
 from .fitted_ensemble import Ensemble, Fit
 from .held_out_scores import are_texts
@@ -13,6 +12,7 @@ from .problem import Problem
 from .report import FitReport
 from .scoring import PreparedExperts, score_texts
 
+ENOUGH_EXAMPLES = 30  # those that are held out show whether documents mislead
 LEAST_DOCUMENTS = 50  # in fewer, it is chance how many a label gets
 LEAST_EXCESS = 0.2  # fraction of the documents that a label gets by propagation beyond the answers with it
 
@@ -20,7 +20,7 @@ LEAST_EXCESS = 0.2  # fraction of the documents that a label gets by propagation
 def may_lack_labels(problem: Problem, report: FitReport) -> bool:
     """Whether documents that lack a label could mislead a fit unnoticed: examples are texts, but few."""
     is_enough = report.documents >= LEAST_DOCUMENTS and bool(are_texts(problem.snapshot).any())
-    return is_enough and report.examples < EXAMPLES_TO_JUDGE and not problem.snapshot.multi_label
+    return is_enough and report.examples < ENOUGH_EXAMPLES and not problem.snapshot.multi_label
 
 
 def lacking_labels(problem: Problem, fitted: Fit, without: Problem, alone: Ensemble) -> dict[str, float]:

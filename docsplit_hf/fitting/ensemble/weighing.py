@@ -11,18 +11,13 @@ from ..experts.corpus import Corpus
 from ..experts.expert import TrainingData
 from ..experts.log_linear_pool import (
     DEFAULT_SHARPNESS,
-    EXAMPLES_TO_JUDGE,
-    LEAST_GAIN_OVER_CHANCE,
-    LEAST_SHARPNESS,
     is_class_balanced,
-    log_likelihood_gain,
     log_shift,
     most_probable_weights,
     pool,
     spread_of_scores,
-    weights_of_best_regression,
 )
-from ..experts.registry import EXPERTS, features_of_corpus, prior_weights, score_all
+from ..experts.registry import features_of_corpus, prior_weights, score_all
 from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
 from .fitted_ensemble import Ensemble
 from .guarantees import HeldOutAnswers
@@ -160,27 +155,16 @@ def choose_weights(
 ) -> Weights:
     """Choose the weights of the experts by held-out scores.
 
-    ``importance``: the importance weights of the held-out texts, ``(m, 1)``, or 1. If the ensemble is hardly better
-    than the label frequencies, the best regression on the examples replaces it.
+    ``importance``: the importance weights of the held-out texts, ``(m, 1)``, or 1.
     """
-    spreads = prior.spreads
     weights = prior.sharpness * prior.weights
     if len(scores.targets):
-        scaled = scores.scores / spreads[:, None, None]
+        scaled = scores.scores / prior.spreads[:, None, None]
         weights = most_probable_weights(
             scaled, scores.targets, prior.weights, data.multi_label, scores.shift, importance, prior.sharpness
         )
-        regressions = [number for number, name in enumerate(ensemble.experts) if EXPERTS[name].is_regression]
-        # Not with several labels per text, or with the logits of a head.
-        if not (data.multi_label or data.has_head) and regressions and len(scores.targets) >= EXAMPLES_TO_JUDGE:
-            gain = log_likelihood_gain(scaled, scores.targets, weights, scores.shift, importance)
-            if gain < LEAST_GAIN_OVER_CHANCE:
-                low_sharpness = max(float(weights.sum()), LEAST_SHARPNESS)  # that of the ensemble, which is low
-                weights = weights_of_best_regression(
-                    scaled, scores.targets, regressions, scores.shift, importance, low_sharpness
-                )
     # The spread is infinite for an expert with constant logits: weight 0.
-    return Weights(spreads, np.where(np.isfinite(spreads), weights, 0.0))
+    return Weights(prior.spreads, np.where(np.isfinite(prior.spreads), weights, 0.0))
 
 
 def held_out_probabilities(

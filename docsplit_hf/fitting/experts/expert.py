@@ -117,7 +117,6 @@ class Expert:
     learns_from_documents: ClassVar[bool] = False  # is fitted again in each round of self-training
     teaches: ClassVar[bool] = True  # takes part in the predictions that the experts learn from in self-training
     reads_style: ClassVar[bool] = False  # requires the numbers of ``style.py``
-    is_regression: ClassVar[bool] = False  # learns from the examples alone: replaces an ensemble that is worthless
     arrays: ClassVar[Mapping[str, Array]] = {}  # that ``fit`` returns; saved folders are checked against them
 
     def unmet_need(

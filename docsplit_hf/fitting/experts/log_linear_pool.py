@@ -27,9 +27,6 @@ PRIOR_SHARPNESS_SPREAD = 0.5  # prior standard deviation of the logarithm of the
 LEAST_SHARPNESS = 0.05
 LARGEST_SHARPNESS = 20.0
 LEAST_DECREASE = 2e-9  # relative, of the loss, at which weights are found
-# An ensemble is worthless if the log likelihood of so many held-out examples, or more, is hardly above chance.
-EXAMPLES_TO_JUDGE = 30
-LEAST_GAIN_OVER_CHANCE = 1.0
 PRIOR_STRENGTH = 50.0  # precision of the prior of the weights, about the number of examples that balances it
 
 
@@ -135,36 +132,3 @@ def most_probable_weights(
     options = {"ftol": max(LEAST_DECREASE, np.finfo(scores.dtype).eps)}
     weights = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x[:-1]
     return weights if weights.any() else LEAST_SHARPNESS * prior
-
-
-def log_likelihood_gain(
-    scores: np.ndarray,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    shift: np.ndarray | float,
-    importance: np.ndarray | float,
-) -> float:
-    """Log likelihood of held-out examples by logits ``(E, m, C)``, less that by the frequencies of their labels."""
-    pooled = log_softmax(np.tensordot(weights, scores, 1) + shift, axis=1)
-    counts = (importance * targets).sum(0)
-    frequencies = np.maximum(counts / counts.sum(), 1e-12)
-    return float((importance * (pooled - np.log(frequencies)) * targets).sum())
-
-
-def weights_of_best_regression(
-    scores: np.ndarray,
-    targets: np.ndarray,
-    regressions: Sequence[int],
-    shift: np.ndarray | float,
-    importance: np.ndarray | float,
-    sharpness: float,
-) -> np.ndarray:
-    """Weights ``(E,)`` of the one expert of ``regressions`` with the highest likelihood of the held-out examples.
-
-    Its sharpness is fitted as that of the ensemble; the logits ``(E, m, C)`` must be divided by ``spread_of_scores``.
-    """
-    found = np.zeros((len(regressions), len(scores)))
-    for weights, number in zip(found, regressions, strict=True):
-        alone = scores[[number]]
-        weights[[number]] = most_probable_weights(alone, targets, np.ones(1), False, shift, importance, sharpness)
-    return max(found, key=lambda weights: log_likelihood_gain(scores, targets, weights, shift, importance))

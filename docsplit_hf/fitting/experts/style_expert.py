@@ -36,7 +36,6 @@ class Style(Expert):
     needs_words = True
     needs_single_label = True
     reads_style = True
-    is_regression = True
     teaches = False  # documents written alike need not be about the same
     arrays = {
         "mean": Array(("style numbers",), Range(0.0, LARGEST_NUMBER)),

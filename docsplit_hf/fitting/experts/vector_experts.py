@@ -43,7 +43,6 @@ class HeadOrProbe(Expert):
 
     name = "classifier"
     uses_head = True
-    is_regression = True
     arrays = {"probe": Array(("labels", "vector and bias"), REGRESSION_WEIGHTS)}
 
     def prior(self, data: TrainingData) -> float:

@@ -77,7 +77,6 @@ class Vocabulary(Expert):
 
     name = "vocabulary"
     needs_words = True
-    is_regression = True
     arrays = {"weights": Array(("labels", "terms and bias"), REGRESSION_WEIGHTS)}
 
     def prior(self, data: TrainingData) -> float:

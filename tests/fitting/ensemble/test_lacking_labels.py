@@ -5,9 +5,8 @@ import pytest
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.classifier.fit import fit
-from docsplit_hf.fitting.ensemble.lacking_labels import LEAST_DOCUMENTS
+from docsplit_hf.fitting.ensemble.lacking_labels import ENOUGH_EXAMPLES, LEAST_DOCUMENTS
 from docsplit_hf.fitting.ensemble.report import FitReport
-from docsplit_hf.fitting.experts.log_linear_pool import EXAMPLES_TO_JUDGE
 from docsplit_hf.fitting.experts.registry import EXPERTS
 
 from .stores import NAMES, make_keys, make_texts, score
@@ -37,7 +36,7 @@ def test_documents_that_lack_a_label_are_left_out_and_the_log_says_so(untrained,
 
 @pytest.mark.parametrize(
     ("examples", "documents"),
-    [(6, [0, 1] * 50), (6, [0] * (LEAST_DOCUMENTS - 1)), (EXAMPLES_TO_JUDGE, [0] * 100), (2, [0] * 195 + [1] * 5)],
+    [(6, [0, 1] * 50), (6, [0] * (LEAST_DOCUMENTS - 1)), (ENOUGH_EXAMPLES, [0] * 100), (2, [0] * 195 + [1] * 5)],
 )
 def test_documents_stay_if_they_have_each_label_or_are_few_or_examples_judge_or_none_can(
     untrained, examples, documents

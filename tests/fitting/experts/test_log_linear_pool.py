@@ -12,12 +12,10 @@ from docsplit_hf.fitting.experts import log_linear_pool
 from docsplit_hf.fitting.experts.log_linear_pool import (
     DEFAULT_SHARPNESS,
     given_proportions,
-    log_likelihood_gain,
     log_shift,
     most_probable_weights,
     pool,
     spread_of_scores,
-    weights_of_best_regression,
 )
 
 from ..ensemble.stores import ABOUT_CONTENT, NAMES, make_keys, make_store, make_texts, score
@@ -192,20 +190,3 @@ def test_the_spread_of_a_constant_expert_is_infinite():
     unit = spread_of_scores(scores, multi_label=False)
     assert np.isinf(unit[1]) and np.isfinite(unit[[0, 2]]).all()
     assert not (scores / unit[:, None, None])[1].any()
-
-
-def test_the_gain_is_over_the_frequencies_of_the_labels():
-    scores, targets = make_scores(40)
-    assert log_likelihood_gain(scores, targets, np.zeros(3), np.log(targets.mean(0)), 1.0) == pytest.approx(0)
-    weights = np.array([1.0, 0.5, 0.0])
-    likelihood = np.log(pool(scores, weights, False))[targets > 0].sum()
-    entropy = -(targets.mean(0) * np.log(targets.mean(0))).sum()
-    assert log_likelihood_gain(scores, targets, weights, 0.0, 1.0) == pytest.approx(likelihood + 40 * entropy)
-
-
-def test_the_best_regression_alone_is_fitted_alone():
-    scores, targets = make_scores(60, useful=(0.2, 3.0, 1.5))
-    alone = most_probable_weights(scores[[2]], targets, np.ones(1), False, 0.0, 1.0, 0.4)
-    found = weights_of_best_regression(scores, targets, [0, 2], 0.0, 1.0, 0.4)
-    assert found.tolist() == [0.0, 0.0, alone[0]]
-    assert weights_of_best_regression(scores, targets, [0, 1, 2], 0.0, 1.0, 0.4)[1] > 0

@@ -13,7 +13,7 @@ from ..fitting.ensemble.predicting import predict_with_experts
 from ..fitting.ensemble.report import at_chance, largest_class
 from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.experts.corpus import texts_in
-from ..fitting.experts.tfidf import Tfidf, fit_words
+from ..fitting.experts.text_vectors import Tfidf, fit_words
 from ..fitting.experts.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
 from ..fitting.interpolation import interpolate_with_neighbors
 from ..fitting.label_tree import FLAT, LabelTree, label_paths, label_tree

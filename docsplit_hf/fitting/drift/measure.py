@@ -18,7 +18,7 @@ from ...reading.inputs import as_list, joined_texts, texts_and_pairs
 from ..ensemble.content import have_no_content
 from ..ensemble.scoring import PreparedExperts, score_texts
 from ..experts.corpus import id_numbers, texts_in, unit
-from ..experts.tfidf import words_of
+from ..experts.text_vectors import words_of
 from ..label_tree import NO_LEVEL
 from ..rejection import check_error, closeness, familiarity
 from .report import MEASURES, Change, DriftReport, mean_change

@@ -27,7 +27,7 @@ from ..experts.schema import (
 )
 from ..experts.style import STYLE_NUMBERS
 from ..experts.teacher_expert import TEACHER_ANSWERS, TEACHER_SETTING, EarlierTeacherSetting, TeacherSetting
-from ..experts.tfidf import Tfidf, WordRows
+from ..experts.text_vectors import Tfidf, WordRows
 from ..label_tree import HIERARCHY_SETTING, LabelTree, extend_tree, is_hierarchy_setting, label_tree
 from .guarantees import Guarantees, HeldOutAnswers
 from .report import LATER_FIELDS, FitReport

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ...arrays.passages import Passages
     from ...arrays.snapshot import Snapshot
-    from ..experts.tfidf import WordRows
+    from ..experts.text_vectors import WordRows
 
 
 class PreparedExperts(NamedTuple):

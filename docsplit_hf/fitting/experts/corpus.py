@@ -17,7 +17,7 @@ from ...reading.inputs import joined_texts
 from ...reading.words import number_words
 from .schema import UNIT_COMPONENTS, Array, Range
 from .style import STYLE_NUMBERS, style_of_texts
-from .tfidf import FEW_TEXTS, WordRows, fit_words, times_transposed
+from .text_vectors import FEW_TEXTS, WordRows, fit_words, times_transposed
 
 if TYPE_CHECKING:
     import pyarrow as pa

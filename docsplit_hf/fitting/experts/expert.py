@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .corpus import Corpus
     from .schema import Array
-    from .tfidf import WordRows
+    from .text_vectors import WordRows
 
 
 class Guess(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from ..logistic_functions import expit
 from .expert import Expert, Features, TrainingData
 from .schema import REGRESSION_WEIGHTS, Array, Range
-from .tfidf import WordRows, times_transposed
+from .text_vectors import WordRows, times_transposed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,7 +21,7 @@ from docsplit_hf.fitting.experts.corpus import (
     propagate_in_folds,
     unit,
 )
-from docsplit_hf.fitting.experts.tfidf import Tfidf, fit_words
+from docsplit_hf.fitting.experts.text_vectors import Tfidf, fit_words
 from docsplit_hf.reading.inputs import joined_texts
 from docsplit_hf.reading.words import number_words
 

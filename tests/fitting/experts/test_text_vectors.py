@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from docsplit_hf.fitting.experts.tfidf import Tfidf, WordRows, fit_words, times_transposed
+from docsplit_hf.fitting.experts.text_vectors import Tfidf, WordRows, fit_words, times_transposed
 from docsplit_hf.reading.words import MAX_CHARACTERS, number_words, words_of
 
 from ..ensemble.stores import make_texts

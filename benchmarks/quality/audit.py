@@ -40,7 +40,7 @@ from docsplit_hf.fitting.audit.findings import duplicate_groups, nearest_example
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
-from docsplit_hf.fitting.experts.corpus import unit
+from docsplit_hf.fitting.experts.text_vectors import unit
 from docsplit_hf.metrics.registry import metric_class
 from docsplit_hf.reading.segmentation.sentences import get_segmenter
 from docsplit_hf.training.markdown import table

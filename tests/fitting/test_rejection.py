@@ -11,7 +11,7 @@ from scipy.stats import binom, binomtest
 
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
 from docsplit_hf.fitting.ensemble.report import FitReport
-from docsplit_hf.fitting.experts.corpus import unit
+from docsplit_hf.fitting.experts.text_vectors import unit
 from docsplit_hf.fitting.rejection import (
     GUARANTEE_CONFIDENCE,
     NEAREST_EXAMPLES,

@@ -12,7 +12,8 @@ from tqdm.auto import tqdm
 from ...reading.characters import on_one_line
 from ..ensemble.held_out_scores import are_texts
 from ..ensemble.scoring import prepare_experts
-from ..experts.corpus import id_numbers, texts_in, unit
+from ..experts.corpus import id_numbers, texts_in
+from ..experts.text_vectors import unit
 from ..experts.vector_experts import MANY_LABELS
 from .findings import (
     DuplicateGroup,

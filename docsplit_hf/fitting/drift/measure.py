@@ -17,8 +17,8 @@ from ...arrays.snapshot import Snapshot
 from ...reading.inputs import as_list, joined_texts, texts_and_pairs
 from ..ensemble.content import have_no_content
 from ..ensemble.scoring import PreparedExperts, score_texts
-from ..experts.corpus import id_numbers, texts_in, unit
-from ..experts.text_vectors import words_of
+from ..experts.corpus import id_numbers, texts_in
+from ..experts.text_vectors import unit, words_of
 from ..label_tree import NO_LEVEL
 from ..rejection import check_error, closeness, familiarity
 from .report import MEASURES, Change, DriftReport, mean_change

@@ -12,7 +12,7 @@ import numpy as np
 from ...arrays.fitted_state import FittedState
 from ...arrays.snapshot import Snapshot
 from ...reading.words import words_of
-from ..experts.corpus import DocumentVectors, id_numbers, texts_in
+from ..experts.corpus import id_numbers, texts_in
 from ..experts.registry import EXPERTS, Learned
 from ..experts.schema import (
     ABOVE_ZERO,
@@ -25,9 +25,9 @@ from ..experts.schema import (
     restored,
     saved_fields,
 )
-from ..experts.style import STYLE_NUMBERS
+from ..experts.style_expert import STYLE_NUMBERS
 from ..experts.teacher_expert import TEACHER_ANSWERS, TEACHER_SETTING, EarlierTeacherSetting, TeacherSetting
-from ..experts.text_vectors import Tfidf, WordRows
+from ..experts.text_vectors import DocumentVectors, Tfidf, WordRows
 from ..label_tree import HIERARCHY_SETTING, LabelTree, extend_tree, is_hierarchy_setting, label_tree
 from .guarantees import Guarantees, HeldOutAnswers
 from .report import LATER_FIELDS, FitReport

@@ -9,8 +9,7 @@ import numpy as np
 from ...arrays.passages import take_passages
 from ...arrays.row_table import DESCRIPTION_ID_PREFIX
 from ...reading.versions import group_versions
-from ..experts.corpus import Corpus
-from ..experts.expert import Features, TrainingData
+from ..experts.expert import Corpus, Features, TrainingData
 from ..experts.neighbor_expert import (
     VOTERS,
     closeness_to_documents,

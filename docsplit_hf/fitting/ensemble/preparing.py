@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...reading.versions import groups_of_pairs
-from ..experts.corpus import Corpus
-from ..experts.expert import Guess, TrainingData, log_likelihoods_by
+from ..experts.expert import Corpus, Guess, TrainingData, log_likelihoods_by
 from ..experts.log_linear_pool import given_proportions
 from ..experts.registry import EXPERTS, MIN_RELIABILITY
 from ..experts.teacher_expert import LEAST_AGREEMENT, MAX_EVIDENCE, fit_teacher, probe_logits

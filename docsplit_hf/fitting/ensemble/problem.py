@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arrays.snapshot import Snapshot
-from ..experts.corpus import Corpus, KeptCorpus
+from ..experts.corpus import KeptCorpus
+from ..experts.expert import Corpus
 from ..experts.log_linear_pool import ClassProportions
 from ..experts.registry import EXPERTS
 from ..experts.teacher_expert import TeacherAnswers

@@ -18,7 +18,7 @@ from ..experts.neighbor_expert import (
     vote,
 )
 from ..experts.registry import EXPERTS, score_all
-from ..experts.style import style_of_texts
+from ..experts.style_expert import style_of_texts
 from ..rejection import familiarity
 from .fitted_ensemble import Ensemble, Fit, check_state
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..experts.corpus import Corpus
-from ..experts.expert import TrainingData
+from ..experts.expert import Corpus, TrainingData
 from ..experts.log_linear_pool import (
     DEFAULT_SHARPNESS,
     is_class_balanced,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...arrays.index import ROWS_PER_CENTROID, approximate_search, build_index, set_nprobe
-from ...arrays.keys import EXTRA_CANDIDATES, LARGEST_VALUE
+from ...arrays.keys import EXTRA_CANDIDATES
 from ...arrays.row_table import rows_at
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
 from ...reading.inputs import joined_texts
 from ...reading.words import number_words
-from .schema import UNIT_COMPONENTS, Array, Range
-from .style import STYLE_NUMBERS, style_of_texts
-from .text_vectors import FEW_TEXTS, WordRows, fit_words, times_transposed
+from .expert import Corpus
+from .style_expert import STYLE_NUMBERS, style_of_texts
+from .text_vectors import fit_document_vectors, fit_words
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,14 +31,6 @@ logger = logging.getLogger(__name__)
 MAX_DOCUMENTS = 20_000  # more help very little: docs/results/few_labels.md
 SAMPLED_DOCUMENTS = 1_000  # at most, on which experts are compared
 MAX_KEPT_TEXTS = 30_000  # about 200 MB
-WORD_DIMENSIONS = 256
-# With fewer, the words of one text form a dimension, which leaks labels to folds. If most texts are versions of others,
-# versions of one text count as one.
-TEXTS_PER_DIMENSION = 3
-EXTRA_SINGULAR_VECTORS = 10  # computed to make the others exact
-SINGULAR_VECTOR_ROUNDS = 3  # with 2, a twentieth of their space is another one
-LEAST_LENGTH = 1e-5  # of a column, as a part of the longest one; shorter ones are rounding
-SHRINKAGE = 3.0  # of the covariance, toward its mean variance: without it, whitening amplifies noise
 GRAPH_NEIGHBORS = 10
 MAX_EXACT_GRAPH_TEXTS = 30_000  # the time of an exact graph grows with the square of the texts
 INDEX_LISTS = 1024
@@ -49,103 +41,6 @@ PAIRS_PER_BLOCK = 1024  # of vectors that are gathered at a time, in the cache o
 PROPAGATION_ALPHA = 0.9
 PROPAGATION_STEPS = 40
 COLUMNS_PER_BLOCK = 64  # of labels that are propagated at a time, in the cache of the processor
-
-
-class DocumentVectors(NamedTuple):
-    """Transformation of texts into vectors, fitted on all texts with and without labels."""
-
-    # Of the embeddings, (D,).
-    mean: Annotated[np.ndarray, Array(("embedding",), Range(-LARGEST_VALUE, LARGEST_VALUE))]
-    # Latent semantic analysis of the words, (r, V); r may be 0.
-    components: Annotated[np.ndarray, Array(("latent words", "terms"), UNIT_COMPONENTS)]
-    # (D + r, D + r); it divides by the root of 3e-12 at least.
-    whitening: Annotated[np.ndarray, Array(("vector", "vector"), Range(-1e6, 1e6))]
-
-    def of_words(self, words: sp.csr_matrix | WordRows | None, count: int) -> np.ndarray:
-        """Project the words of ``count`` texts, TF-IDF ``(N, V)``, to ``(N, r)``, of norm 1; 0 without words."""
-        if words is None or not len(self.components):
-            return np.zeros((count, len(self.components)), np.float32)
-        return unit(times_transposed(words, self.components))
-
-    def join(self, embeddings: np.ndarray, words: sp.csr_matrix | WordRows | None) -> np.ndarray:
-        """Join centered embeddings and words with equal weight to float32 ``(N, D + r)`` of norm 1."""
-        centered = unit(embeddings.astype(np.float32, copy=False) - self.mean)
-        return unit(np.hstack([centered, self.of_words(words, len(embeddings))]))
-
-    def embeddings_of(self, vectors: np.ndarray) -> np.ndarray:
-        """Take the embeddings ``(N, D)`` out of joined vectors, of norm 1."""
-        return unit(vectors[:, : len(self.mean)])
-
-    def whitened(self, vectors: np.ndarray) -> np.ndarray:
-        """Whiten vectors ``(N, D + r)``: directions in which all texts differ most are scaled down; of norm 1."""
-        return unit(vectors @ self.whitening)
-
-
-def fit_document_vectors(
-    embeddings: np.ndarray, words: sp.csr_matrix | None, different_texts: int
-) -> tuple[DocumentVectors, np.ndarray]:
-    """Fit on the embeddings ``(N, D)`` and the words ``(N, V)`` of all texts; return their vectors, too.
-
-    ``different_texts``: N, or fewer if versions of one text count as one.
-    """
-    mean = embeddings.mean(0, dtype=np.float64).astype(np.float32)
-    fitted = DocumentVectors(mean, _latent_words(words, different_texts), np.zeros((0, 0), np.float32))
-    vectors = fitted.join(embeddings, words)
-    return fitted._replace(whitening=_whitening(vectors)), vectors
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Scale rows to norm 1; rows of 0 stay."""
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
-
-
-def _latent_words(words: sp.csr_matrix | None, different_texts: int) -> np.ndarray:
-    if words is None:
-        return np.zeros((0, 0), np.float32)
-    dimensions = min(WORD_DIMENSIONS, different_texts // TEXTS_PER_DIMENSION, words.shape[1] - 1)
-    if dimensions < 1 or words.shape[0] < FEW_TEXTS:
-        return np.zeros((0, words.shape[1]), np.float32)
-    return _right_singular_vectors(words, dimensions)
-
-
-def _right_singular_vectors(words: sp.csr_matrix, count: int) -> np.ndarray:
-    """The first right singular vectors of TF-IDF ``(N, V)``, float32 ``(count, V)``.
-
-    They are those of scikit-learn's ``TruncatedSVD`` with as many rounds (Halko, Martinsson and Tropp 2011). Here only
-    products on the shorter side of the matrix are factorized between the rounds, which takes half the time.
-    """
-    from scipy.linalg import lu
-
-    is_wide = words.shape[0] < words.shape[1]
-    tall = words.T.tocsr() if is_wide else words
-    transposed = words if is_wide else words.T.tocsr()
-    size = (tall.shape[1], count + EXTRA_SINGULAR_VECTORS)
-    basis = np.random.RandomState(0).normal(size=size).astype(np.float32)
-    for _ in range(SINGULAR_VECTOR_ROUNDS):
-        basis = lu(transposed @ (tall @ basis), permute_l=True)[0]
-    found = tall @ basis
-    found = found @ _orthonormal(found)
-    projected = transposed @ found
-    rotation = _orthonormal(projected)
-    vectors = found @ (rotation / np.linalg.norm(rotation, axis=0).clip(1e-30)) if is_wide else projected @ rotation
-    return np.ascontiguousarray(vectors[:, :count].T)
-
-
-def _orthonormal(columns: np.ndarray) -> np.ndarray:
-    """Matrix ``(k, k)`` that makes columns ``(N, k)`` orthonormal, the longest first; 0 for columns of no length."""
-    exact = columns.astype(np.float64)
-    squares, directions = np.linalg.eigh(exact.T @ exact)
-    lengths = np.sqrt(squares.clip(0))[::-1]
-    scale = np.where(lengths > LEAST_LENGTH * lengths[0], 1 / lengths.clip(1e-30), 0)
-    return (directions[:, ::-1] * scale).astype(np.float32)
-
-
-def _whitening(vectors: np.ndarray) -> np.ndarray:
-    """The inverse root of the covariance C after shrinkage: ``(C + 3 mean(diag C) I)^(-1/2)``."""
-    centered = vectors - vectors.mean(0)
-    variances, directions = np.linalg.eigh((centered.T @ centered).astype(np.float64) / max(len(vectors) - 1, 1))
-    scale = np.maximum(variances, 0) + SHRINKAGE * max(variances.mean(), 1e-12)
-    return (directions * scale**-0.5).astype(np.float32)
 
 
 def neighbor_graph(vectors: np.ndarray, k: int = GRAPH_NEIGHBORS) -> sp.csr_array:
@@ -230,32 +125,6 @@ def _soft_labels(mass: np.ndarray, targets: np.ndarray, multi_label: bool) -> np
     balanced = mass / np.maximum(mass.sum(0), 1e-30)
     total = balanced.sum(1, keepdims=True)
     return np.where(total > 0, balanced / np.maximum(total, 1e-30), 1 / targets.shape[1])
-
-
-class Corpus(NamedTuple):
-    """N texts in a canonical order; n of them are examples."""
-
-    rows: np.ndarray  # int64 (n,): places of the examples, in their own order
-    documents: np.ndarray  # int64 (m,): places of the documents; -1 if left out
-    contents: np.ndarray  # int64 (N,): hashes of each text and its key
-    ids: np.ndarray  # int64 (N,): hashes of each id and key in the datastore
-    terms: Sequence[str]  # (V,); none if no texts are kept, or they have no words
-    idf: np.ndarray  # (V,)
-    words: sp.csr_matrix | None  # TF-IDF (N, V); None without terms
-    document_vectors: DocumentVectors
-    vectors: np.ndarray  # (N, D + r), of norm 1
-    whitened: np.ndarray  # (N, D + r), of norm 1
-    graph: sp.csr_array  # (N, N)
-    text_numbers: np.ndarray  # int64 (N,): equal for equal texts
-    versions: VersionPairs  # pairs of these numbers, of texts that share much
-    sample: np.ndarray  # int64 (s,): places of documents on which experts are compared without labels
-    described: np.ndarray  # int64: places of the examples and of this sample, ascending
-    style: np.ndarray  # float32 (N, S): how these are written; 0 for other texts
-
-    def sampled_documents(self) -> np.ndarray:
-        """Rows of the sample among the documents, in the order of the corpus."""
-        rows = np.argsort(self.documents, kind="stable")
-        return rows[np.isin(self.documents[rows], self.sample)]
 
 
 def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,9 +12,9 @@ from ..logistic_functions import expit, log_softmax
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from .corpus import Corpus
+    from ...reading.versions import VersionPairs
     from .schema import Array
-    from .text_vectors import WordRows
+    from .text_vectors import DocumentVectors, WordRows
 
 
 class Guess(NamedTuple):
@@ -34,6 +34,32 @@ def log_likelihoods_by(scores: np.ndarray, rows: np.ndarray, targets: np.ndarray
     """Log likelihoods of the examples at ``rows`` ``(n,)``, of ``targets`` ``(n, C)``, by scores ``(N, C)`` of all."""
     scale = max(np.sqrt(np.square(scores - scores.mean(1, keepdims=True)).mean()), 1e-9)
     return log_softmax(scores[rows] / scale, axis=1)[targets > 0]
+
+
+class Corpus(NamedTuple):
+    """N texts in a canonical order; n of them are examples."""
+
+    rows: np.ndarray  # int64 (n,): places of the examples, in their own order
+    documents: np.ndarray  # int64 (m,): places of the documents; -1 if left out
+    contents: np.ndarray  # int64 (N,): hashes of each text and its key
+    ids: np.ndarray  # int64 (N,): hashes of each id and key in the datastore
+    terms: Sequence[str]  # (V,); none if no texts are kept, or they have no words
+    idf: np.ndarray  # (V,)
+    words: sp.csr_matrix | None  # TF-IDF (N, V); None without terms
+    document_vectors: DocumentVectors
+    vectors: np.ndarray  # (N, D + r), of norm 1
+    whitened: np.ndarray  # (N, D + r), of norm 1
+    graph: sp.csr_array  # (N, N)
+    text_numbers: np.ndarray  # int64 (N,): equal for equal texts
+    versions: VersionPairs  # pairs of these numbers, of texts that share much
+    sample: np.ndarray  # int64 (s,): places of documents on which experts are compared without labels
+    described: np.ndarray  # int64: places of the examples and of this sample, ascending
+    style: np.ndarray  # float32 (N, S): how these are written; 0 for other texts
+
+    def sampled_documents(self) -> np.ndarray:
+        """Rows of the sample among the documents, in the order of the corpus."""
+        rows = np.argsort(self.documents, kind="stable")
+        return rows[np.isin(self.documents[rows], self.sample)]
 
 
 class TrainingData(NamedTuple):
@@ -116,7 +142,7 @@ class Expert:
     uses_head: ClassVar[bool] = False  # returns the logits of a trained classification head, if there is one
     learns_from_documents: ClassVar[bool] = False  # is fitted again in each round of self-training
     teaches: ClassVar[bool] = True  # takes part in the predictions that the experts learn from in self-training
-    reads_style: ClassVar[bool] = False  # requires the numbers of ``style.py``
+    reads_style: ClassVar[bool] = False  # requires the numbers of ``style_expert.py``
     arrays: ClassVar[Mapping[str, Array]] = {}  # that ``fit`` returns; saved folders are checked against them
 
     def unmet_need(

@@ -12,8 +12,9 @@ from ...arrays.passages import Passages
 from ...arrays.snapshot import EQUAL_DISTANCE, SearchResult, Snapshot
 from ..interpolation import neighbor_weights
 from ..rejection import NEAREST_DOCUMENTS, NEAREST_EXAMPLES
-from .corpus import id_numbers, unit
+from .corpus import id_numbers
 from .expert import Expert, Features, TrainingData
+from .text_vectors import unit
 
 VOTERS = 30
 # The temperature of the votes as a fraction of the mean distance: distances differ between encoders.

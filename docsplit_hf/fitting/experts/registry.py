@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from ..logistic_functions import softmax
 from .corpus import propagate_in_folds
-from .expert import Expert, Features, TrainingData
+from .expert import Corpus, Expert, Features, TrainingData
 from .log_linear_pool import log_shift, pool, spread_of_scores
 from .neighbor_expert import Neighbors
 from .schema import UP_TO_ONE, Array, Range
@@ -17,9 +17,6 @@ from .style_expert import Style
 from .teacher_expert import Teacher
 from .vector_experts import HeadOrProbe, Names, Topics, centers_of, fit_topics, in_batches
 from .word_experts import Vocabulary, Words
-
-if TYPE_CHECKING:
-    from .corpus import Corpus
 
 ALL_EXPERTS = (HeadOrProbe(), Words(), Neighbors(), Topics(), Vocabulary(), Names(), Style(), Teacher())
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}

@@ -1,22 +1,60 @@
-"""Expert on how texts are written: a linear probe of the numbers of ``style.py``, standardized over many texts."""
+"""Expert on how texts are written: a linear probe of plain numbers of any language, standardized over many texts.
+
+The numbers are lengths, richness, punctuation, capitals and layout. Function words are not among them: the experts on
+words have these, and with them the product with words is worse.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...reading.words import MAX_CHARACTERS
 from .expert import Expert
 from .linear_probe import fit_probe
 from .schema import REGRESSION_WEIGHTS, Array, Range
-from .style import STYLE_NUMBERS, as_counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .expert import Features, TrainingData
 
+# Words; of scripts without spaces (Thai to Chinese), single characters.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_SENTENCE_END = re.compile(r"[.!?。！？…]+[\s\"'”’)]*|\n\s*\n")
+_LAST_OF_SENTENCE = tuple(".!?。！？")
+MARKS = {
+    ",": "commas", ".": "full stops", ";": "semicolons", ":": "colons", "!": "exclamation marks",
+    "?": "question marks", '"': "quotation marks", "'": "apostrophes", "(": "opening brackets",
+    ")": "closing brackets", "-": "hyphens", "\n": "line breaks", "/": "slashes", "%": "percent signs",
+    "*": "asterisks", "#": "number signs", "@": "at signs", "&": "ampersands",
+}  # fmt: skip
+SUBJECTS_OF_MARKS = {
+    "opening brackets": "brackets",
+    "closing brackets": "brackets",
+    "line breaks": "lines",
+}  # of other marks, the mark
+_PATTERNS = {  # with their subjects
+    "web addresses": (re.compile(r"https?://\S+|www\.\S+"), "web addresses"),
+    "letters drawn out": (re.compile(r"(\w)\1\1"), "letters drawn out"),
+    "rows of dots": (re.compile(r"\.\.+|…"), "full stops"),
+    "rows of exclamation or question marks": (re.compile(r"[!?]{2,}"), "exclamation marks"),
+    "apostrophes inside words": (re.compile(r"\w['’]\w"), "apostrophes"),
+}
+_BULLET = re.compile(r"(?m)^\s*(?:[-*•–]|\d+[.)])\s")
+LONG_WORD = 7
+VERY_LONG_WORD = 11
+SHORT_WORD = 3
+SEEN_RATIO = 1.25  # of two numbers, or of the odds of two shares; smaller differences are not described
+MANY_TIMES = 10.0  # as often as in a typical text: most texts lack it
 LARGEST_DEVIATION = 4.0  # in standard deviations; numbers farther from the mean are cut
 LEAST_DEVIATION = 1e-3  # of a number that all texts have alike
 LARGEST_NUMBER = 1e4  # above the root or logarithm of what a text of 2**20 characters may have
@@ -27,6 +65,159 @@ LEARNED_PRIOR = {"one": -0.907, "name_reliability": -1.47, "misleading_versions"
 UNKNOWN = 1.0  # reliability of names that were not embedded: with nothing known, style counts as with topics
 MAX_DESCRIBED = 3
 LEAST_DESCRIBED_DEVIATION = 0.5  # in standard deviations; nearer numbers are those of most texts
+
+
+class Kind(Enum):
+    """What a number measures, which decides how it is transformed and described."""
+
+    LENGTH = auto()  # its logarithm is taken
+    SHARE = auto()  # of the words or lines; the square root of this and the following is taken
+    FREQUENCY = auto()  # compared with other texts only
+    FACT = auto()  # 0 or 1, and stays so
+
+
+class StyleNumber(NamedTuple):
+    """What one number counts."""
+
+    name: str  # of a length: with N in the place of the number
+    kind: Kind
+    subject: str  # equal for numbers of which one is enough in a description
+
+    def describe(self, value: float, typical: float) -> str:
+        """Describe the number of a text, or the mean of several, beside a typical text; empty if they are near."""
+        if self.kind is Kind.FACT:
+            return self._describe_fact(value, typical)
+        if _is_near(_odds(value), _odds(typical)) if self.kind is Kind.SHARE else _is_near(value, typical):
+            return ""
+        if self.kind is Kind.LENGTH:
+            return _unless_equal(self._with_number, _short(value), _short(typical))
+        if not value:
+            return f"no {self.name}"
+        if self.kind is Kind.SHARE:
+            return _unless_equal(lambda share: f"{share} {self.name}", _percentage(value), _percentage(typical))
+        if value < typical:
+            return f"few {self.name} for the length (typical: {_short(typical / value)} times as many)"
+        if value > MANY_TIMES * typical:
+            return f"{self.name} (rare in other texts)"
+        return f"many {self.name} for the length ({_short(value / typical)} times as many as typical)"
+
+    def _describe_fact(self, value: float, typical: float) -> str:
+        if value == 1:
+            return f"a {self.name} (as {_percentage(typical)} of all texts)"
+        if value == 0:
+            return f"no {self.name} (as {_percentage(1 - typical)} of all texts)"
+        return _unless_equal(lambda share: f"{share} with a {self.name}", _percentage(value), _percentage(typical))
+
+    def _with_number(self, number: str) -> str:
+        words = self.name if number != "1" else self.name.removesuffix("s")
+        return words.replace("N", number)
+
+
+def _is_near(value: float, typical: float) -> bool:
+    """Whether a reader would not see the difference."""
+    return max(value, typical) < SEEN_RATIO * min(value, typical)
+
+
+def _odds(share: float) -> float:
+    return share / max(1 - share, 1e-9)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _unless_equal(describe: Callable[[str], str], own: str, typical: str) -> str:
+    return "" if own == typical else f"{describe(own)} (typical: {typical})"
+
+
+def _percentage(share: float) -> str:
+    return f"{share:.0%}" if share == 0 or share >= 0.005 else "under 1%"
+
+
+STYLE_NUMBERS = (
+    StyleNumber("N words", Kind.LENGTH, "length"),
+    StyleNumber("N sentences", Kind.LENGTH, "sentences"),
+    StyleNumber("sentences of N words", Kind.LENGTH, "sentences"),
+    StyleNumber("sentence lengths that vary by N words", Kind.LENGTH, "sentences"),
+    StyleNumber("words of N letters", Kind.LENGTH, "words"),
+    StyleNumber("lines of N characters", Kind.LENGTH, "length"),
+    StyleNumber("N lines", Kind.LENGTH, "lines"),
+    StyleNumber(f"words of {LONG_WORD} or more letters", Kind.SHARE, "words"),
+    StyleNumber(f"words of {VERY_LONG_WORD} or more letters", Kind.SHARE, "words"),
+    StyleNumber(f"words of up to {SHORT_WORD} letters", Kind.SHARE, "words"),
+    StyleNumber("words of one letter", Kind.SHARE, "words of one letter"),
+    StyleNumber("different words", Kind.FREQUENCY, "repetition"),
+    StyleNumber("words that occur once", Kind.SHARE, "repetition"),
+    StyleNumber("of the words are the same one", Kind.SHARE, "repetition"),
+    StyleNumber("words in capitals", Kind.SHARE, "capitals"),
+    StyleNumber("words with a first capital", Kind.SHARE, "capitals"),
+    StyleNumber("words in small letters", Kind.SHARE, "capitals"),
+    StyleNumber("lines that are items of a list", Kind.SHARE, "list"),
+    StyleNumber("capital letters", Kind.FREQUENCY, "capitals"),
+    StyleNumber("digits", Kind.FREQUENCY, "digits"),
+    StyleNumber("other signs", Kind.FREQUENCY, "other signs"),
+    StyleNumber("capital letter at the beginning", Kind.FACT, "beginning"),
+    StyleNumber("full stop, exclamation or question mark at the end", Kind.FACT, "end"),
+    *(StyleNumber(name, Kind.FREQUENCY, subject) for name, (_, subject) in _PATTERNS.items()),
+    *(StyleNumber(name, Kind.FREQUENCY, SUBJECTS_OF_MARKS.get(name, name)) for name in MARKS.values()),
+)
+_LENGTHS = np.array([number.kind is Kind.LENGTH for number in STYLE_NUMBERS])
+_FACTS = np.array([number.kind is Kind.FACT for number in STYLE_NUMBERS])
+
+
+def style_of_texts(texts: Sequence[str]) -> np.ndarray:
+    """Numbers of N texts, float32 ``(N, S)``, in the order of ``STYLE_NUMBERS``."""
+    found = np.array([_style(text[:MAX_CHARACTERS]) for text in texts], np.float64).reshape(-1, len(STYLE_NUMBERS))
+    return np.where(_LENGTHS, np.log1p(found), np.sqrt(found)).astype(np.float32)
+
+
+def as_counted(values: np.ndarray) -> np.ndarray:
+    """Undo logarithms and square roots of numbers ``(S,)``."""
+    return np.where(_LENGTHS, np.expm1(values), np.where(_FACTS, values, np.square(values)))
+
+
+def _style(text: str) -> list[float]:
+    """Lengths, and rates by word, line or character."""
+    words_of_sentences = [_WORD.findall(part) for part in _SENTENCE_END.split(text)]
+    sentences = [len(words) for words in words_of_sentences if words] or [0]
+    words = list(chain.from_iterable(words_of_sentences))
+    counts = Counter(map(str.lower, words))
+    characters = Counter(text)
+    sizes = list(map(len, words))
+    size_counts = Counter(sizes)
+    lines = [len(line) for line in text.split("\n") if line.strip()] or [0]
+    by_word = 1 / max(len(words), 1)
+    by_character = 1 / max(len(text), 1)
+    sentence_length = sum(sentences) / len(sentences)
+    variance = sum((length - sentence_length) ** 2 for length in sentences) / len(sentences)
+    others = [c for c in characters if not (c.isalnum() or c.isspace() or c in MARKS)]
+    return [
+        len(words),
+        len(sentences),
+        sentence_length,
+        math.sqrt(variance),
+        sum(sizes) * by_word,
+        sum(lines) / len(lines),
+        len(lines),
+        sum(count for size, count in size_counts.items() if size >= LONG_WORD) * by_word,
+        sum(count for size, count in size_counts.items() if size >= VERY_LONG_WORD) * by_word,
+        sum(count for size, count in size_counts.items() if size <= SHORT_WORD) * by_word,
+        size_counts[1] * by_word,
+        len(counts) * by_word**0.8,  # grows with the length about as the number of different words does
+        list(counts.values()).count(1) * by_word,
+        max(counts.values(), default=0) * by_word,
+        sum(map(str.isupper, words)) * by_word,
+        sum(map(str.istitle, words)) * by_word,
+        sum(map(str.islower, words)) * by_word,
+        len(_BULLET.findall(text)) / len(lines),
+        sum(characters[c] for c in characters if c.isupper()) * by_character,
+        sum(characters[c] for c in characters if c.isdigit()) * by_character,
+        sum(characters[c] for c in others) * by_character,
+        float(text[:1].isupper()),
+        float(text.rstrip().endswith(_LAST_OF_SENTENCE)),
+        *(len(pattern.findall(text)) * by_word for pattern, _ in _PATTERNS.values()),
+        *(characters[mark] * by_character for mark in MARKS),
+    ]
 
 
 class Style(Expert):

@@ -13,8 +13,8 @@ import numpy as np
 from ...arrays.snapshot import Snapshot
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
-from .corpus import Corpus, texts_in
-from .expert import Expert, Features, TrainingData
+from .corpus import texts_in
+from .expert import Corpus, Expert, Features, TrainingData
 from .linear_probe import fit_distributions
 from .schema import REGRESSION_WEIGHTS, Array
 

@@ -9,13 +9,13 @@ import numpy as np
 from ..logistic_functions import expit
 from .expert import Expert, Features, TrainingData
 from .schema import REGRESSION_WEIGHTS, Array, Range
-from .text_vectors import WordRows, times_transposed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import scipy.sparse as sp
 
+    from .text_vectors import WordRows
 
 COUNT_SMOOTHING = 0.1
 WORD_SHARPNESS = 5.0  # scale of the logits: TF-IDF has norm 1, word counts of naive Bayes would be larger
@@ -40,7 +40,7 @@ class Words(Expert):
         return {"weights": weights}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
-        return WORD_SHARPNESS * times_transposed(features.words, learned["weights"])
+        return WORD_SHARPNESS * (features.words @ learned["weights"].T)
 
     def word_contributions(
         self, learned: Mapping[str, np.ndarray], weight: float, words: WordRows, label: int, against: int | None
@@ -115,7 +115,7 @@ def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
 
 def vocabulary_scores(words: sp.csr_matrix | WordRows, weights: np.ndarray) -> np.ndarray:
     """Log odds ``(N, C)`` by the words ``(N, V)`` and the weights of ``fit_vocabulary``."""
-    return times_transposed(words, weights[:, :-1]) + weights[:, -1]
+    return words @ weights[:, :-1].T + weights[:, -1]
 
 
 def probabilities_of_log_odds(log_odds: np.ndarray, multi_label: bool) -> np.ndarray:

@@ -26,7 +26,7 @@ from docsplit_hf.fitting.audit.findings import (
     suspect_labels,
     wrong_and_right,
 )
-from docsplit_hf.fitting.experts.corpus import unit
+from docsplit_hf.fitting.experts.text_vectors import unit
 from docsplit_hf.reading.words import MAX_SHINGLES, WORDS_PER_SHINGLE, number_words, shingles_of, words_of
 
 

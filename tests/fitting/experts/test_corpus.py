@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.decomposition import TruncatedSVD
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
@@ -11,73 +10,20 @@ from docsplit_hf.fitting.experts import corpus
 from docsplit_hf.fitting.experts import corpus as corpus_module
 from docsplit_hf.fitting.experts.corpus import (
     PROPAGATION_ALPHA,
-    SHRINKAGE,
-    SINGULAR_VECTOR_ROUNDS,
-    TEXTS_PER_DIMENSION,
-    fit_document_vectors,
     make_corpus,
     nearest_rows,
     neighbor_graph,
     propagate_in_folds,
+)
+from docsplit_hf.fitting.experts.text_vectors import (
+    Tfidf,
     unit,
 )
-from docsplit_hf.fitting.experts.text_vectors import Tfidf, fit_words
 from docsplit_hf.reading.inputs import joined_texts
-from docsplit_hf.reading.words import number_words
 
 from ..ensemble.stores import fitted_store, make_keys, make_store, make_texts, score
 
 LABELS = np.arange(210) % 3  # enough texts for words to make dimensions
-
-
-def test_whitening_is_the_root_of_the_inverse_covariance_after_shrinkage():
-    """Its product with itself is compared: cosines do not depend on which root it is."""
-    embeddings = make_keys(LABELS)
-    _, _, words = fit_words(number_words(make_texts(LABELS)))
-    fitted, _ = fit_document_vectors(embeddings, words, 210)
-    vectors = fitted.join(embeddings, words).astype(np.float64)
-    covariance = np.cov(vectors.T)
-    shrunk = covariance + SHRINKAGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
-    whitening = fitted.whitening.astype(np.float64)
-    np.testing.assert_allclose(whitening @ whitening.T @ shrunk, np.eye(len(shrunk)), atol=1e-4)
-
-
-@pytest.mark.parametrize("shape", [(300, 400), (400, 300)])
-def test_latent_words_are_those_of_scikit_learn(shape):
-    words = sp.random(*shape, density=0.1, format="csr", dtype=np.float32, random_state=0)
-    found = fit_document_vectors(np.ones((shape[0], 2), np.float32), words, shape[0])[0].components
-    svd = TruncatedSVD(shape[0] // TEXTS_PER_DIMENSION, n_iter=SINGULAR_VECTOR_ROUNDS, random_state=0).fit(words)
-    np.testing.assert_allclose(np.abs((found * svd.components_).sum(1)), 1, atol=1e-3)
-
-
-def test_embedding_and_words_have_equal_weight():
-    embeddings = make_keys(LABELS)
-    _, _, words = fit_words(number_words(make_texts(LABELS)))
-    fitted, _ = fit_document_vectors(embeddings, words, 210)
-    of_words = fitted.of_words(words, 210)
-    joined = fitted.join(embeddings, words)
-    centered = unit(embeddings - embeddings.mean(0))
-    np.testing.assert_allclose(joined @ joined.T, (centered @ centered.T + of_words @ of_words.T) / 2, atol=1e-5)
-    assert joined.dtype == fitted.whitened(joined).dtype == np.float32
-
-
-def test_without_words_vectors_are_centered_embeddings():
-    embeddings = make_keys(LABELS)
-    nothing = sp.csr_matrix((210, 1), dtype=np.float32)
-    for words in (None, nothing):
-        fitted, _ = fit_document_vectors(embeddings, words, 210)
-        joined = fitted.join(embeddings, words)
-        np.testing.assert_allclose(joined, unit(embeddings - embeddings.mean(0)), atol=1e-5)
-
-
-def test_texts_without_words_and_equal_embeddings_give_finite_vectors():
-    words = fit_words(number_words(make_texts(LABELS)))[2].tolil()
-    words[3] = 0
-    fitted, _ = fit_document_vectors(np.ones((210, 4), np.float32), words.tocsr(), 210)
-    of_words = fitted.of_words(words.tocsr(), 210)
-    assert not of_words[3].any() and np.allclose(np.linalg.norm(of_words, axis=1)[4:], 1, atol=1e-5)
-    joined = fitted.join(np.ones((210, 4), np.float32), words.tocsr())
-    assert np.isfinite(fitted.whitened(joined)).all()
 
 
 def make_graph(count=30, k=4, seed=0):

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from docsplit_hf.fitting.experts.corpus import unit
 from docsplit_hf.fitting.experts.linear_probe import (
     LEAST_ASSUMED_PROPORTION,
     PROBE_INVERSE_REGULARIZATION,
     fit_distributions,
     fit_probe,
 )
+from docsplit_hf.fitting.experts.text_vectors import unit
 
 from ..ensemble.stores import make_keys
 

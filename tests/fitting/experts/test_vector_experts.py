@@ -6,10 +6,11 @@ from sklearn.linear_model import LogisticRegression
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.held_out_scores import folds_of, one_hot
 from docsplit_hf.fitting.ensemble.problem import Problem
-from docsplit_hf.fitting.experts.corpus import make_corpus, unit
+from docsplit_hf.fitting.experts.corpus import make_corpus
 from docsplit_hf.fitting.experts.expert import Guess, log_likelihoods_by
 from docsplit_hf.fitting.experts.linear_probe import PROBE_INVERSE_REGULARIZATION
 from docsplit_hf.fitting.experts.registry import EXPERTS, refine_labels
+from docsplit_hf.fitting.experts.text_vectors import unit
 from docsplit_hf.fitting.experts.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
     LARGE_EXAMPLE_WEIGHT,

@@ -659,7 +659,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """What answers texts with the options of a call."""
         reading = {name: options[name] for name in READING_OPTIONS if name in options}
         show_progress = options.get("show_progress", False)
-        embedder = self.embedder.with_options(**reading, show_progress=show_progress)
+        embedder = make_embedder(self.model, self.tokenizer, **reading, show_progress=show_progress)
         if options.get("return_read", False) and not embedder.is_local:
             raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
         config = self.model.config

@@ -182,8 +182,7 @@ def _checked_texts_and_pairs(
 def _log_empty(counts: np.ndarray, _: str) -> None:
     """Log how many texts are empty; ``counts``: empty texts, and all texts."""
     empty, texts = counts.tolist()
-    if empty:
-        logger.warning("%d of %d texts are empty: their embeddings carry no information.", empty, texts)
+    logger.warning("%d of %d texts are empty: their embeddings carry no information.", empty, texts)
 
 
 def normalize(values: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..arrays.passages import Predictions
 from ..arrays.snapshot import SearchResult, Snapshot
-from .logistic_functions import expit, softmax
+from .experts.log_linear_pool import expit, softmax
+from .experts.neighbor_expert import neighbor_weights
 from .prediction import CallOptions, Prediction, TextInputs
 
 # Source of a calibration of k, temperature and weight that stays valid when examples are added.
@@ -21,27 +22,6 @@ def classifier_probabilities(logits: np.ndarray, multi_label: bool) -> np.ndarra
         return None
     logits = logits.astype(np.float64)
     return expit(logits) if multi_label else softmax(logits, axis=1)
-
-
-def neighbor_weights(distances: np.ndarray, temperature: float) -> np.ndarray:
-    """Weight of each neighbor by its squared L2 distance, both ``(N, k)`` (equation 2)::
-
-        w_j = exp(-d_j / T) / sum_i exp(-d_i / T)
-
-    With a small temperature T only the nearest neighbor has a weight; with infinity all have the same weight.
-
-    Raises:
-        ValueError: If T is not above 0, or a distance is not finite.
-    """
-    if not temperature > 0:
-        raise ValueError(f"temperature must be above 0, got {temperature}. The paper uses 10; calibrate() chooses one.")
-    distances = np.asarray(distances, dtype=np.float64)
-    if not np.isfinite(distances).all():
-        wrong = distances[~np.isfinite(distances)][0]
-        raise ValueError(f"distances must be finite, got {wrong}: check the embeddings.")
-    with np.errstate(over="ignore"):  # with a tiny T the exponent is minus infinity: the weight is 0
-        weights = np.exp(-(distances - distances.min(1, keepdims=True)) / temperature)
-    return weights / weights.sum(1, keepdims=True)
 
 
 def knn_probabilities(distances: np.ndarray, labels: np.ndarray, num_labels: int, temperature: float) -> np.ndarray:

@@ -53,7 +53,8 @@ def sum_up_warnings() -> Iterator[None]:
     finally:
         _sums.reset(token)
         for (log, *arguments), (counts, example) in sums.items():
-            log(*arguments, counts, example)
+            if counts[0]:
+                log(*arguments, counts, example)
 
 
 @contextmanager
@@ -67,10 +68,14 @@ def unlogged() -> Iterator[None]:
 
 
 def log_at_end(log: Callable[..., None], arguments: tuple, counts: np.ndarray, example: str = "") -> None:
-    """Call ``log(*arguments, counts, example)``; within ``sum_up_warnings`` once at the end, with summed counts."""
+    """Call ``log(*arguments, counts, example)``; within ``sum_up_warnings`` once at the end, with summed counts.
+
+    The first of the counts is of what was found: if it is 0, nothing is logged.
+    """
     sums = _sums.get()
     if sums is None:
-        log(*arguments, counts, example)
+        if counts[0]:
+            log(*arguments, counts, example)
     else:
         before, first = sums.get((log, *arguments), (0, ""))
         sums[log, *arguments] = (before + counts, first or example)
@@ -139,8 +144,6 @@ def _unfamiliar_letters(word: str, ids: np.ndarray, tokenizer: PreTrainedTokeniz
 def _log_cut(limit: int, limit_unit: str, unit: str, advice: str, counts: np.ndarray, _: str) -> None:
     """Log cut texts; ``counts``: long texts, all texts, unread units, all units, and how many calls estimated them."""
     long, texts, unread, total, estimated = counts.tolist()
-    if not long:
-        return
     logger.warning(
         "%d of %d texts are longer than %d %s: %s%.1f %% of all %s were cut off.%s",
         long,

@@ -58,7 +58,6 @@ from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_texts
 from docsplit_hf.fitting.experts.log_linear_pool import pool
-from docsplit_hf.fitting.experts.neighbor_expert import places_of_documents
 from docsplit_hf.fitting.experts.registry import EXPERTS, features_of_corpus, prior_weights, score_all
 from docsplit_hf.fitting.experts.vector_experts import readable_names
 from docsplit_hf.reading.inputs import joined_texts, texts_and_pairs
@@ -260,7 +259,7 @@ def arrays_of_arm(task: FewLabels, embedder: Embedder, fits: Recorded, i: int) -
     )
     single_texts, pairs = texts_and_pairs(task.test)
     texts = joined_texts(single_texts, pairs or [None] * len(single_texts))
-    ready = PreparedExperts(snapshot, ensemble, places_of_documents(snapshot, ensemble.ids))
+    ready = PreparedExperts.of_ensemble(snapshot, ensemble)
     of_test = score_texts(ready, embedder.embed(task.test), texts, None)
     edges = corpus.graph.tocoo()
     propagated = ensemble.learned.soft_labels.argmax(1)

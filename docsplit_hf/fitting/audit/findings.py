@@ -17,7 +17,7 @@ from ...arrays.snapshot import number_texts
 from ...reading.inputs import joined_texts
 from ...reading.words import MAX_SHINGLES, Shingles, number_words, shingles_of
 from ..experts.corpus import nearest_rows
-from ..logistic_functions import softmax
+from ..experts.log_linear_pool import softmax
 from .report import ConfusedLabels
 
 if TYPE_CHECKING:

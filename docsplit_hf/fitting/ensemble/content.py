@@ -93,11 +93,10 @@ def warn_of_no_content(is_missing: np.ndarray, texts: Sequence[str], first: int)
 
 def _log_no_content(counts: np.ndarray, example: str) -> None:
     missing, texts = counts.tolist()
-    if missing:
-        logger.warning(
-            "%d of %d texts have no content, such as %s: no letter or digit, or only words that all labels have. Their "
-            "labels are guesses; with reject they get none.",
-            missing,
-            texts,
-            example,
-        )
+    logger.warning(
+        "%d of %d texts have no content, such as %s: no letter or digit, or only words that all labels have. Their "
+        "labels are guesses; with reject they get none.",
+        missing,
+        texts,
+        example,
+    )

@@ -14,7 +14,6 @@ from ..experts.neighbor_expert import (
     VOTERS,
     closeness_to_documents,
     nearest_texts,
-    places_of_documents,
     vote,
     without_versions,
 )
@@ -210,7 +209,7 @@ def scores_of_held_out(ensemble: Ensemble, problem: Problem) -> HeldOutScores:
         raise ValueError("No held-out text has a label that the examples have: fit on others, or on none (folds).")
     texts = [held_out.texts[i] for i in usable]
     scored = score_texts(
-        PreparedExperts(snapshot, ensemble, places_of_documents(snapshot, ensemble.ids)),
+        PreparedExperts.of_ensemble(snapshot, ensemble),
         held_out.embeddings[usable],
         texts,
         None if held_out.logits is None else held_out.logits[usable],

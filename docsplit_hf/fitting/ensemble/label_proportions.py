@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..logistic_functions import log_softmax, softmax
+from ..experts.log_linear_pool import log_softmax, softmax
 
 MAX_DRAWS = 50  # bootstrap draws
 MIN_DRAWS = 10

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ..experts.corpus import texts_in
-from ..experts.neighbor_expert import places_of_documents
 from .fitted_ensemble import Ensemble, Fit
 from .held_out_scores import are_texts
 from .problem import Problem
@@ -40,7 +39,7 @@ def lacking_labels(problem: Problem, fitted: Fit, without: Problem, alone: Ensem
     """
     documents = problem.snapshot.documents.take(problem.corpus.sampled_documents())
     scored = score_texts(
-        PreparedExperts(without.snapshot, alone, places_of_documents(without.snapshot, alone.ids)),
+        PreparedExperts.of_ensemble(without.snapshot, alone),
         documents.keys,
         texts_in(documents.rows),
         head_logits=None,

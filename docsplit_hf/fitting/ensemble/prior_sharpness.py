@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..experts.log_linear_pool import LARGEST_SHARPNESS, LEAST_SHARPNESS
-from ..logistic_functions import log_softmax
+from ..experts.log_linear_pool import LARGEST_SHARPNESS, LEAST_SHARPNESS, log_softmax
 
 COEFFICIENTS = Path(__file__).with_name("prior_sharpness.json")
 HALF_TRUSTED_TEXTS = 10  # held-out texts with which measurements on folds count half

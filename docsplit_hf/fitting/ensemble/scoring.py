@@ -36,13 +36,19 @@ class PreparedExperts(NamedTuple):
     snapshot: Snapshot
     ensemble: Ensemble
     places: np.ndarray  # int64 (m,): of the documents in the corpus; -1 for those added after fit
+    columns: np.ndarray  # (C,): numbers of the fitted labels among all labels
     fitted: Fit | None = None  # None while it is fitted
 
     @classmethod
     def of(cls, snapshot: Snapshot, fitted: Fit) -> PreparedExperts:
         """Prepare a fit: examples vote by their present labels, documents by those propagated in ``fit``."""
-        places = places_of_documents(snapshot, fitted.ensemble.ids)
-        return cls(snapshot, fitted.ensemble, places, fitted)
+        return cls.of_ensemble(snapshot, fitted.ensemble)._replace(fitted=fitted)
+
+    @classmethod
+    def of_ensemble(cls, snapshot: Snapshot, ensemble: Ensemble) -> PreparedExperts:
+        """Prepare an ensemble while it is fitted."""
+        places = places_of_documents(snapshot, ensemble.ids)
+        return cls(snapshot, ensemble, places, ensemble.label_columns(snapshot.label_names))
 
 
 def prepare_experts(snapshot: Snapshot, before: PreparedExperts | None = None) -> PreparedExperts | None:
@@ -110,8 +116,9 @@ def score_texts(
         The scores and probabilities. Labels that came after ``fit`` get the probability that the neighbors give them;
         the others share the rest.
     """
-    words = experts.ensemble.word_features(texts)
-    style = style_of_texts(texts) if any(EXPERTS[name].reads_style for name in experts.ensemble.experts) else None
+    tfidf = experts.ensemble.tfidf
+    words = None if tfidf is None else tfidf.transform(texts)
+    style = style_of_texts(texts) if any(EXPERTS[name].reads_style for name in experts.ensemble.weights) else None
     return score_features(
         experts, embeddings, words, style, head_logits, passages, exclude_copies, with_closeness, min_neighbors
     )
@@ -134,7 +141,7 @@ def score_features(
         embeddings = embeddings.astype(experts.snapshot.keys.dtype, copy=False)
     vectors = ensemble.document_vectors.join(embeddings, words)
     nearest = nearest_texts(experts.snapshot, embeddings, passages, experts.places, exclude_copies, min_neighbors)
-    columns = ensemble.label_columns(nearest.examples.label_names)
+    columns = experts.columns
     votes = nearest.weights(ensemble.temperature, ensemble.document_vote)
     proportions = _label_proportions(ensemble, nearest, votes, columns)
     of_fitted_labels = proportions[:, columns]

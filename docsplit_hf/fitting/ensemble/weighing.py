@@ -202,7 +202,7 @@ def out_of_scope_fraction(problem: Problem, ensemble: Ensemble, scores: HeldOutS
     weighted = _with_weights(ensemble, weights, compares_with_documents=False)
     documents = snapshot.documents.take(corpus.sampled_documents())
     scored = score_features(
-        PreparedExperts(snapshot, weighted, corpus.documents),
+        PreparedExperts(snapshot, weighted, corpus.documents, weighted.label_columns(snapshot.label_names)),
         documents.keys,
         None if corpus.words is None else corpus.words[corpus.sample],
         corpus.style[corpus.sample],

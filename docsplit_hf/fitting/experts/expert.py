@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..logistic_functions import expit, log_softmax
+from .log_linear_pool import expit, log_softmax
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -11,11 +11,9 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-
-from ..logistic_functions import expit, log_softmax, softmax
 
 ClassProportions = Literal["estimated", "uniform"] | Mapping[str, float]
 # Examples are balanced if the median count of a label is at least this fraction of the largest: removed copies may
@@ -28,6 +26,27 @@ LEAST_SHARPNESS = 0.05
 LARGEST_SHARPNESS = 20.0
 LEAST_DECREASE = 2e-9  # relative, of the loss, at which weights are found
 PRIOR_STRENGTH = 50.0  # precision of the prior of the weights, about the number of examples that balances it
+
+
+# These three are in scipy.special, too, whose import takes longer than an answer.
+def softmax(logits: np.ndarray, axis: int | None = None) -> np.ndarray:
+    """``exp(x_i) / sum_j exp(x_j)`` along an axis, or of all numbers."""
+    exponentials = np.exp(logits - logits.max(axis=axis, keepdims=True))
+    exponentials /= exponentials.sum(axis=axis, keepdims=True)
+    return exponentials
+
+
+def log_softmax(logits: np.ndarray, axis: int | None = None) -> np.ndarray:
+    """The logarithm of ``softmax``."""
+    shifted = logits - logits.max(axis=axis, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+    return shifted
+
+
+def expit(log_odds: Any) -> Any:
+    """The logistic function, ``1 / (1 + exp(-x))``."""
+    with np.errstate(over="ignore"):  # of a large -x: the result is 0
+        return 1 / (1 + np.exp(-log_odds))
 
 
 def smoothed(proportions: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..logistic_functions import expit
+from .log_linear_pool import expit
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

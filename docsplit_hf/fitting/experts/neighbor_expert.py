@@ -10,7 +10,6 @@ import numpy as np
 from ...arrays.keys import as_float32
 from ...arrays.passages import Passages
 from ...arrays.snapshot import EQUAL_DISTANCE, SearchResult, Snapshot
-from ..interpolation import neighbor_weights
 from ..rejection import NEAREST_DOCUMENTS, NEAREST_EXAMPLES
 from .corpus import id_numbers
 from .expert import Expert, Features, TrainingData
@@ -49,6 +48,27 @@ def places_of_documents(snapshot: Snapshot, corpus_ids: np.ndarray) -> np.ndarra
     order = np.argsort(corpus_ids, kind="stable")
     found = order[np.searchsorted(corpus_ids, ids, sorter=order).clip(0, len(order) - 1)]
     return np.where(corpus_ids[found] == ids, found, -1)
+
+
+def neighbor_weights(distances: np.ndarray, temperature: float) -> np.ndarray:
+    """Weight of each neighbor by its squared L2 distance, both ``(N, k)`` (equation 2)::
+
+        w_j = exp(-d_j / T) / sum_i exp(-d_i / T)
+
+    With a small temperature T only the nearest neighbor has a weight; with infinity all have the same weight.
+
+    Raises:
+        ValueError: If T is not above 0, or a distance is not finite.
+    """
+    if not temperature > 0:
+        raise ValueError(f"temperature must be above 0, got {temperature}. The paper uses 10; calibrate() chooses one.")
+    distances = np.asarray(distances, dtype=np.float64)
+    if not np.isfinite(distances).all():
+        wrong = distances[~np.isfinite(distances)][0]
+        raise ValueError(f"distances must be finite, got {wrong}: check the embeddings.")
+    with np.errstate(over="ignore"):  # with a tiny T the exponent is minus infinity: the weight is 0
+        weights = np.exp(-(distances - distances.min(1, keepdims=True)) / temperature)
+    return weights / weights.sum(1, keepdims=True)
 
 
 class NearestTexts(NamedTuple):

@@ -7,10 +7,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ..logistic_functions import softmax
 from .corpus import propagate_in_folds
 from .expert import Corpus, Expert, Features, TrainingData
-from .log_linear_pool import log_shift, pool, spread_of_scores
+from .log_linear_pool import log_shift, pool, softmax, spread_of_scores
 from .neighbor_expert import Neighbors
 from .schema import UP_TO_ONE, Array, Range
 from .style_expert import Style

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..logistic_functions import log_softmax
 from .corpus import propagate_in_folds
 from .expert import Corpus, Expert, Features, TrainingData
 from .linear_probe import fit_distributions, fit_probe
-from .log_linear_pool import spread_of_scores
+from .log_linear_pool import log_softmax, spread_of_scores
 from .schema import REGRESSION_WEIGHTS, UNIT_COMPONENTS, Array
 from .text_vectors import unit
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..logistic_functions import expit
 from .expert import Expert, Features, TrainingData
+from .log_linear_pool import expit
 from .schema import REGRESSION_WEIGHTS, Array, Range
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from docsplit_hf.fitting.logistic_functions import expit, log_softmax, softmax
+from docsplit_hf.fitting.experts.log_linear_pool import expit, log_softmax, softmax
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])

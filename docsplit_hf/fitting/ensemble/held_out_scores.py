@@ -17,10 +17,10 @@ from ..experts.neighbor_expert import (
     vote,
     without_versions,
 )
-from ..experts.registry import fit_all, score_all, start_in_folds
+from ..experts.registry import fit_all, start_in_folds
 from ..experts.vector_experts import MANY_LABELS
 from ..rejection import closeness
-from .scoring import PreparedExperts, score_texts
+from .scoring import PreparedExperts, score_all, score_texts
 
 if TYPE_CHECKING:
     from tqdm import tqdm

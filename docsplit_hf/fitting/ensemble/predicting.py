@@ -103,7 +103,7 @@ def predict_with_experts(
         probabilities=scored.probabilities,
         neighbors=voters,
         neighbor_weights=voters.weights,
-        thresholds=experts.fitted.label_thresholds(label_names),
+        thresholds=experts.thresholds,
         novelty=novelty,
         tree=tree,
         levels=levels,

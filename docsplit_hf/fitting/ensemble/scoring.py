@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +18,7 @@ from ..experts.neighbor_expert import (
     places_of_documents,
     vote,
 )
-from ..experts.registry import EXPERTS, score_all
+from ..experts.registry import EXPERTS
 from ..experts.style_expert import style_of_texts
 from ..rejection import familiarity
 from .fitted_ensemble import Ensemble, Fit, check_state
@@ -38,11 +39,13 @@ class PreparedExperts(NamedTuple):
     places: np.ndarray  # int64 (m,): of the documents in the corpus; -1 for those added after fit
     columns: np.ndarray  # (C,): numbers of the fitted labels among all labels
     fitted: Fit | None = None  # None while it is fitted
+    thresholds: np.ndarray | None = None  # (L,): of all labels, if texts may have several
 
     @classmethod
     def of(cls, snapshot: Snapshot, fitted: Fit) -> PreparedExperts:
         """Prepare a fit: examples vote by their present labels, documents by those propagated in ``fit``."""
-        return cls.of_ensemble(snapshot, fitted.ensemble)._replace(fitted=fitted)
+        thresholds = fitted.label_thresholds(snapshot.label_names)
+        return cls.of_ensemble(snapshot, fitted.ensemble)._replace(fitted=fitted, thresholds=thresholds)
 
     @classmethod
     def of_ensemble(cls, snapshot: Snapshot, ensemble: Ensemble) -> PreparedExperts:
@@ -178,6 +181,14 @@ def score_features(
         ),
         closeness_to_documents=to_documents,
     )
+
+
+def score_all(
+    by_expert: Mapping[str, Mapping[str, np.ndarray]], experts: Sequence[str], features: Features
+) -> np.ndarray:
+    """Logits of texts by each expert, float64 ``(E, N, C)``."""
+    scores = [EXPERTS[name].score(by_expert[name], features) for name in experts]
+    return np.stack([np.asarray(logits, dtype=np.float64) for logits in scores])
 
 
 def _label_proportions(ensemble: Ensemble, nearest: NearestTexts, votes: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from ..experts.log_linear_pool import (
     pool,
     spread_of_scores,
 )
-from ..experts.registry import features_of_corpus, prior_weights, score_all
+from ..experts.registry import features_of_corpus, prior_weights
 from ..rejection import estimate_out_of_scope_fraction, familiarity, importance_weights
 from .fitted_ensemble import Ensemble
 from .guarantees import HeldOutAnswers
@@ -24,7 +24,7 @@ from .held_out_scores import HeldOutScores
 from .label_proportions import Proportions, estimate_proportions
 from .prior_sharpness import Evidence, learned_sharpness, prior_sharpness, robust_spreads
 from .problem import Problem
-from .scoring import PreparedExperts, score_features
+from .scoring import PreparedExperts, score_all, score_features
 
 
 class Weights(NamedTuple):

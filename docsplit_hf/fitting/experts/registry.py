@@ -134,14 +134,6 @@ def _pooled_logits(
     return pooled
 
 
-def score_all(
-    by_expert: Mapping[str, Mapping[str, np.ndarray]], experts: Sequence[str], features: Features
-) -> np.ndarray:
-    """Logits of texts by each expert, float64 ``(E, N, C)``."""
-    scores = [EXPERTS[name].score(by_expert[name], features) for name in experts]
-    return np.stack([np.asarray(logits, dtype=np.float64) for logits in scores])
-
-
 def refine_labels(data: TrainingData, propagated: np.ndarray) -> np.ndarray:
     """Reweight propagated labels ``(N, C)`` by similarity to label names."""
     pair = (Neighbors.name, Names.name)
@@ -155,7 +147,8 @@ def refine_labels(data: TrainingData, propagated: np.ndarray) -> np.ndarray:
         head_logits=None,
         multi_label=False,
     )
-    scores = score_all({Neighbors.name: {}, Names.name: EXPERTS[Names.name].fit(data)}, pair, features)
+    learned = ({}, EXPERTS[Names.name].fit(data))
+    scores = np.array([EXPERTS[name].score(own, features) for name, own in zip(pair, learned, strict=True)], np.float64)
     weights = prior_weights(pair, data) / spread_of_scores(scores, False)
     soft_labels = pool(scores, weights / weights[0], False).astype(np.float32)
     soft_labels[data.rows] = data.targets

@@ -14,6 +14,7 @@ from ..experts.registry import EXPERTS, MIN_RELIABILITY
 from ..experts.teacher_expert import LEAST_AGREEMENT, MAX_EVIDENCE, fit_teacher, probe_logits
 from ..experts.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
+    MANY_LABELS,
     Topics,
     choose_example_weight,
     name_scores,
@@ -76,7 +77,8 @@ def prepare_fit(problem: Problem) -> Prepared:
     experts = _possible_experts(problem, has_teacher=teacher is not None)
     example_weight = DEFAULT_EXAMPLE_WEIGHT
     has_folds = folds is not None and (folds >= 0).any()
-    if Topics.name in experts and len(rows) < len(corpus.ids) and has_folds:
+    is_chosen = has_folds and len(problem.labels) <= MANY_LABELS
+    if Topics.name in experts and len(rows) < len(corpus.ids) and is_chosen:
         example_weight = choose_example_weight(corpus, rows, targets, folds, proportions)
     names = None
     if any(EXPERTS[name].needs_label_names for name in experts):

@@ -27,7 +27,7 @@ MAX_SOFT_LABELS = 20_000_000  # of all texts in several folds, which are fitted 
 # Weights of an example relative to a document; folds of the examples choose between the two.
 DEFAULT_EXAMPLE_WEIGHT = 3.0
 LARGE_EXAMPLE_WEIGHT = 10.0
-MANY_LABELS = 150  # with more, few folds are held out, to save time; one chooses between the two
+MANY_LABELS = 150  # with more, few folds are held out, and the default stays, to save time
 MIN_LOG_LIKELIHOOD_GAIN = 3.0  # required to depart from a default: a Bayes factor of 20
 NAMES_PRIOR_WITHOUT_EXAMPLES = 1.0
 EXAMPLES_THAT_HALVE_NAMES_PRIOR = 1.5  # examples per label
@@ -169,8 +169,6 @@ def choose_example_weight(
 ) -> float:
     """Choose the weight of an example relative to a document: the larger one if it clearly helps topics on folds."""
     candidates = (DEFAULT_EXAMPLE_WEIGHT, LARGE_EXAMPLE_WEIGHT)
-    if targets.shape[1] > MANY_LABELS:
-        folds = np.where(folds > 0, -1, folds)
     scores = np.zeros((len(candidates), *targets.shape))
     numbers = np.arange(int(folds.max()) + 1)
     for some in in_batches(numbers, targets.shape[1] * len(candidates), len(corpus.ids)):

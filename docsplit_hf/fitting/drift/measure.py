@@ -15,10 +15,11 @@ from ...arrays.passages import Predictions
 from ...arrays.row_table import rows_at
 from ...arrays.snapshot import Snapshot
 from ...reading.inputs import as_list, joined_texts, texts_and_pairs
+from ...reading.words import words_of
 from ..ensemble.content import have_no_content
 from ..ensemble.scoring import PreparedExperts, score_texts
 from ..experts.corpus import id_numbers, texts_in
-from ..experts.text_vectors import unit, words_of
+from ..experts.text_vectors import unit
 from ..label_tree import NO_LEVEL
 from ..rejection import check_error, closeness, familiarity
 from .report import MEASURES, Change, DriftReport, mean_change

@@ -14,7 +14,7 @@ from ...arrays.row_table import values_of
 from ...arrays.snapshot import Snapshot
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import log_at_end
-from ..experts.text_vectors import words_of
+from ...reading.words import words_of
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from ..content_hash import sha256_of_json, sha256_of_parts
 from ..fitting.ensemble.fitted_ensemble import SUGGESTED_SETTING
 from ..fitting.prediction import NO_CONTENT, failed_file_of
-from ..reading.files.failure_lists import FAILED, write_failures
+from ..reading.files.failure_lists import FAILED_LIST, write_failures
 from ..reading.files.finding import FileInput, files_of
 from ..reading.inputs import read_inputs
 from ..reading.source import find_text_files, kind_of
@@ -246,8 +246,8 @@ def _finish_documents(files: PredictionFiles, paths: list[Path]) -> Sorted | Non
     failures = [failed_file_of(answer) for answer in _kept_answers(files.partial) if answer["score"] is None]
     reports = [files.target.name]
     if failures:
-        write_failures(failures, files.target.with_name(FAILED))
-        reports.append(FAILED)
+        write_failures(failures, files.target.with_name(FAILED_LIST))
+        reports.append(FAILED_LIST)
     if files.sorted_folder is None:
         return None
     return sort_files(_kept_answers(files.partial), paths, files.sorted_folder, reports)

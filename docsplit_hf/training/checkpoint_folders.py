@@ -6,7 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
-from ..reading.files.failure_lists import FAILED
+from ..reading.files.failure_lists import FAILED_LIST
 from ..storage.inside_folder import refuse_links
 
 OVERWRITTEN_FOLDER = "_overwritten"  # the Trainer pushes no names with a leading underscore to the Hub
@@ -39,7 +39,7 @@ def check_output_dir(
 ) -> None:
     """Refuse an output folder that is not empty, or that contains ``model``, the checkpoint to start a new run from."""
     folder = Path(output_dir)
-    is_used = folder.is_dir() and any(path.name != FAILED for path in folder.iterdir())
+    is_used = folder.is_dir() and any(path.name != FAILED_LIST for path in folder.iterdir())
     if is_used and not resume and not overwrite:
         go_on = "go on with that run (--resume_from_checkpoint last), " if complete_checkpoints(folder) else ""
         raise ValueError(

@@ -27,7 +27,7 @@ from ...classifier.sorting.sorted_folder import Sorted
 from ...extras import check_full_installation
 from ...fitting.rejection import RejectionLimits
 from ...reading.characters import replace_lone_surrogates
-from ...reading.files.failure_lists import FAILED
+from ...reading.files.failure_lists import FAILED_LIST
 from ...reading.files.finding import refuse_mistyped_path
 from ..pipelines import open_pipeline
 from .options import OUTPUT_DIR, READING_OPTIONS, option, read_options, refuse_processes
@@ -208,7 +208,7 @@ def describe_outcome(outcome: Outcome, files: PredictionFiles) -> str:
     if outcome.rejected:
         message += f" Texts that are uncertain, novel or without content got no label: {outcome.rejected:,}."
     if outcome.failed:
-        listed = files.target.with_name(FAILED)
+        listed = files.target.with_name(FAILED_LIST)
         message += f" Files that could not be read: {outcome.failed:,}, listed with their reasons in {listed}."
     if outcome.sorted_files is not None:
         message += f"\n{describe_sorted(outcome.sorted_files, files.sorted_folder)}"

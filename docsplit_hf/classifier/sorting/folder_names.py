@@ -6,8 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-UNSURE = "_unsure"
-FAILED = "_failed"
+UNSURE_FOLDER = "_unsure"
+FAILED_FOLDER = "_failed"
 MAX_NAME_BYTES = 120  # file systems allow 255, and a number may be added
 MAX_ENDING_BYTES = 10
 EMPTY_NAME = "_"
@@ -38,7 +38,7 @@ def folders_of_labels(labels: Iterable[str], earlier: Mapping[str, str] | None =
     ``earlier``: labels that have a folder already.
     """
     folders = dict(earlier or {})
-    taken = {folded(name) for name in (UNSURE, FAILED, *folders.values())}
+    taken = {folded(name) for name in (UNSURE_FOLDER, FAILED_FOLDER, *folders.values())}
     for label in sorted(set(labels) - folders.keys()):
         folders[label] = free_name(safe_name(label), taken)
         taken.add(folded(folders[label]))

@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ...reading.files.failure_lists import FAILED as FAILED_FILES
+from ...reading.files.failure_lists import FAILED_LIST
 from ...reading.origins import describe_place
 from ...storage.inside_folder import is_plain
-from .folder_names import FAILED, UNSURE, folded, folders_of_labels, free_name, safe_name
+from .folder_names import FAILED_FOLDER, UNSURE_FOLDER, folded, folders_of_labels, free_name, safe_name
 
 MANIFEST = "manifest.jsonl"
 ANSWERS = "answers.csv"
-REPORTS = (ANSWERS, FAILED_FILES)  # written beside the sorted files, and listed in the manifest without a source
+REPORTS = (ANSWERS, FAILED_LIST)  # written beside the sorted files, and listed in the manifest without a source
 NOT_SURE = "not sure enough"
 SHOWN_WORDS = 3
 
@@ -139,7 +139,7 @@ class Targets:
         label = answer["label"]
         if label is not None and label not in self.folders:
             self.folders = folders_of_labels([label], self.folders)
-        without_label = FAILED if answer["score"] is None else UNSURE
+        without_label = FAILED_FOLDER if answer["score"] is None else UNSURE_FOLDER
         sub_folder = without_label if label is None else self.folders[label]
         taken = self._taken_in(sub_folder)
         free = free_name(safe_name(name), taken)

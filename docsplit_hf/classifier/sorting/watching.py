@@ -14,7 +14,7 @@ from typing import Any
 from ...reading.files.finding import ALL_FILES, FileInput, files_in, log_left_out
 from ...reading.inputs import InputRow, read_inputs
 from ...storage.atomic_replacement import FolderState, save_lock
-from .folder_names import FAILED, UNSURE
+from .folder_names import FAILED_FOLDER, UNSURE_FOLDER
 from .manifest import SortedFile, count_by_folder, now, sub_folder_of
 from .sorted_folder import FILES_AT_A_TIME, Move, SortedFolder, sha256_of_present, signature_of
 
@@ -88,8 +88,8 @@ class Watcher:
     def status(self) -> str:
         """Describe the numbers of files, in a line."""
         counts = Counter(count_by_folder(self.sorted_folder.entries.values()))
-        unsure = counts.pop(UNSURE, 0)
-        failed = counts.pop(FAILED, 0)
+        unsure = counts.pop(UNSURE_FOLDER, 0)
+        failed = counts.pop(FAILED_FOLDER, 0)
         return (
             f"{counts.total():,} sorted, {unsure:,} unsure, {failed:,} unreadable, {len(self._waiting):,} waiting, "
             f"{self._corrections:,} corrections"

@@ -16,7 +16,7 @@ from .failures import FailedFile
 
 logger = logging.getLogger(__name__)
 
-FAILED = "failed.csv"  # in the folder of a command's results
+FAILED_LIST = "failed.csv"  # in the folder of a command's results
 SHOWN_FAILURES = 5
 
 _collected: ContextVar[list[FailedFile] | None] = ContextVar("_collected", default=None)
@@ -32,7 +32,7 @@ def list_of_failures(folder: str | Path) -> Iterator[None]:
     finally:
         _collected.reset(token)
     if failures:
-        path = Path(folder) / FAILED
+        path = Path(folder) / FAILED_LIST
         path.parent.mkdir(parents=True, exist_ok=True)
         write_failures(failures, path)
         print(f"Files that could not be read: {len(failures):,}, listed with their reasons in {path}.")

@@ -29,7 +29,7 @@ from transformers import pipeline
 
 import docsplit_hf  # noqa: F401  which registers the pipeline
 from docsplit_hf.apps.cli import watch
-from docsplit_hf.classifier.sorting.manifest import MANIFEST, read_sorted
+from docsplit_hf.classifier.sorting.sorted_files import MANIFEST, read_sorted
 from docsplit_hf.classifier.sorting.watching import MOVED
 from docsplit_hf.content_hash import sha256_of_file
 from docsplit_hf.reading.example_texts import load_example_texts

@@ -37,7 +37,7 @@ from .row_files import (
     to_json,
     write_rows,
 )
-from .sorting.manifest import MANIFEST, REPORTS, SortedFile, check_not_inside, page_of
+from .sorting.sorted_files import MANIFEST, REPORTS, SortedFile, check_not_inside, page_of
 from .sorting.sorted_folder import Sorted, SortedFolder, sha256_of_present, sort_files
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from docsplit_hf.apps.cli.commands import COMMANDS
-from docsplit_hf.classifier.sorting.manifest import MANIFEST
+from docsplit_hf.classifier.sorting.sorted_files import MANIFEST
 
 from ..documents import write_damaged, write_docx, write_pdf
 from .forked import kill_script, start_script

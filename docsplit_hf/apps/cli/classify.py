@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
 from ...classifier.row_files import write_rows
-from ...classifier.sorting.manifest import ANSWERS, SortedFile, count_by_folder
+from ...classifier.sorting.sorted_files import ANSWERS, SortedFile, count_by_folder
 from ...classifier.sorting.sorted_folder import Sorted
 from ...extras import check_full_installation
 from ...fitting.rejection import RejectionLimits

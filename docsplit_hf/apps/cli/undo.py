@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...classifier.sorting.manifest import MANIFEST
+from ...classifier.sorting.sorted_files import MANIFEST
 from ...classifier.sorting.undo_sorting import undo_sorting
 from .options import option, read_options
 from .run_command import script

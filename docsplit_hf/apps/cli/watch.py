@@ -15,7 +15,7 @@ from typing import Any
 from tqdm.auto import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from ...classifier.sorting.manifest import check_not_inside
+from ...classifier.sorting.sorted_files import check_not_inside
 from ...classifier.sorting.sorted_folder import SortedFolder
 from ...classifier.sorting.watching import Watcher
 from ...fitting.rejection import RejectionLimits

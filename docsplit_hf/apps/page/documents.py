@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...classifier.sorting.manifest import reason_of
+from ...classifier.sorting.sorted_files import reason_of
 from ...reading.files.failures import FailedFile
 from ...reading.files.finding import is_hidden
 from ...reading.files.options import MEGABYTE, FileOptions

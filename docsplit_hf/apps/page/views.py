@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...classifier.sorting.manifest import SHOWN_WORDS, reason_of
+from ...classifier.sorting.sorted_files import SHOWN_WORDS, reason_of
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
 from ...fitting.prediction import NO_CONTENT
 from ...reading.origins import describe_place

@@ -24,7 +24,7 @@ from ...reading.files.finding import ALL_FILES, files_in
 from ...storage.atomic_replacement import locked
 from ...storage.inside_folder import InsideFolder, open_plain
 from .folder_names import safe_name
-from .manifest import (
+from .sorted_files import (
     MANIFEST,
     SortedFile,
     Targets,

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from ...storage.atomic_replacement import locked
 from ...storage.inside_folder import InsideFolder, UnsafeFolderError, write_file
-from .manifest import MANIFEST, SortedFile, manifest_lines, read_sorted, sub_folder_of
+from .sorted_files import MANIFEST, SortedFile, manifest_lines, read_sorted, sub_folder_of
 from .sorted_folder import remove_left_overs, sha256_of_present
 
 FileState = Literal["same", "changed", "missing", "without original"]
@@ -84,8 +84,7 @@ def _remove(inside: InsideFolder, entry: SortedFile) -> FileState:
             if status is None:
                 return "missing"
             is_link = original is not None and os.path.samestat(status, original)
-            is_linked = is_link and entry.link is not None
-            if not is_linked and not (stat.S_ISREG(status.st_mode) and parent.sha256(name) == entry.sha256):
+            if not (stat.S_ISREG(status.st_mode) and parent.sha256(name) == entry.sha256):
                 return "changed"
             if is_link and status.st_nlink == 1:  # the source has become a link to this very file
                 return "without original"

@@ -15,7 +15,7 @@ from ...reading.files.finding import ALL_FILES, FileInput, files_in, log_left_ou
 from ...reading.inputs import InputRow, read_inputs
 from ...storage.atomic_replacement import FolderState, save_lock
 from .folder_names import FAILED_FOLDER, UNSURE_FOLDER
-from .manifest import SortedFile, count_by_folder, now, sub_folder_of
+from .sorted_files import SortedFile, count_by_folder, now, sub_folder_of
 from .sorted_folder import FILES_AT_A_TIME, Move, SortedFolder, sha256_of_present, signature_of
 
 logger = logging.getLogger(__name__)

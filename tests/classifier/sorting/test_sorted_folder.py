@@ -6,7 +6,7 @@ import os
 import pytest
 
 from docsplit_hf.classifier.sorting import sorted_folder as module
-from docsplit_hf.classifier.sorting.manifest import MANIFEST, read_sorted
+from docsplit_hf.classifier.sorting.sorted_files import MANIFEST, read_sorted
 from docsplit_hf.classifier.sorting.sorted_folder import SortedFolder
 from docsplit_hf.classifier.sorting.undo_sorting import undo_sorting
 

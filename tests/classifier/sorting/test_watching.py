@@ -7,7 +7,7 @@ import pytest
 from transformers import pipeline
 
 from docsplit_hf import KNNClassifierPipeline
-from docsplit_hf.classifier.sorting.manifest import MANIFEST, read_sorted
+from docsplit_hf.classifier.sorting.sorted_files import MANIFEST, read_sorted
 from docsplit_hf.classifier.sorting.sorted_folder import SortedFolder
 from docsplit_hf.classifier.sorting.watching import MOVED, PATIENCE, Watcher
 from docsplit_hf.reading.example_texts import load_example_texts

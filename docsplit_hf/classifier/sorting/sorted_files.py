@@ -37,8 +37,7 @@ class SortedFile:
     """A line of the manifest: a file, the answer to it, and its place among the sorted files.
 
     ``source`` is None for the files in ``REPORTS``. ``target`` is relative to the folder. ``sha256`` is that of the
-    file's content. ``page`` names the page that speaks most for the label. ``link`` is ``"hard"`` if an earlier
-    version made the file a second name of the source.
+    file's content. ``page`` names the page that speaks most for the label.
     """
 
     source: str | None
@@ -48,7 +47,6 @@ class SortedFile:
     page: Any = None
     reason: str | None = None
     sha256: str
-    link: str | None = None
     time: str = field(default_factory=now)
 
     def remark(self) -> str:
@@ -102,7 +100,9 @@ def read_sorted(path: Path) -> list[SortedFile]:
     entries: dict[tuple[str | None, str], SortedFile] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            entry = SortedFile(**json.loads(line))
+            values = dict(json.loads(line))
+            values.pop("link", None)  # of earlier versions, which could make hard links
+            entry = SortedFile(**values)
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(
                 f"Line {number} of {path} is no line of a manifest ({error}): nothing was changed."

@@ -84,7 +84,8 @@ def _remove(inside: InsideFolder, entry: SortedFile) -> FileState:
             if status is None:
                 return "missing"
             is_link = original is not None and os.path.samestat(status, original)
-            if not (stat.S_ISREG(status.st_mode) and parent.sha256(name) == entry.sha256):
+            # Earlier versions could make hard links: the original has the same content, whatever that is now.
+            if not (stat.S_ISREG(status.st_mode) and (is_link or parent.sha256(name) == entry.sha256)):
                 return "changed"
             if is_link and status.st_nlink == 1:  # the source has become a link to this very file
                 return "without original"

@@ -251,10 +251,10 @@ class FitReport:
         weights = {name: f"{share:.2f}" for name, share in self.shares.items()}
         table = pd.DataFrame({"weight": weights}, dtype=object)
         if self.measured:
-            measured = pd.DataFrame(self.measured).set_index("expert")
+            measured = pd.DataFrame(self.measured).set_index("expert").reindex(columns=list(PRINTED_METRICS))
             for name, number_format in PRINTED_METRICS.items():
-                measured[name] = measured[name].map(number_format.format)
-            table = table.reindex(measured.index).fillna("").join(measured)
+                measured[name] = measured[name].map(number_format.format, na_action="ignore")
+            table = table.reindex(measured.index).join(measured.astype(object)).fillna("")
         return table.rename_axis(None).to_string()
 
     def _measured_for(self) -> str:

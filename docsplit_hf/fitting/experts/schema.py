@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, NamedTuple, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import numpy as np
 
@@ -65,10 +65,13 @@ def is_possible(value: Any, kind: Any) -> bool:
         return isinstance(value, dict) and all(
             is_possible(name, inner[0]) and is_possible(one, inner[1]) for name, one in value.items()
         )
+    if origin is NotRequired:  # a field that a later version added: folders that were saved before lack it
+        return is_possible(value, inner[0])
     if is_typeddict(kind):
         fields = types_of(kind)
-        has_fields = isinstance(value, dict) and value.keys() == fields.keys()
-        return has_fields and all(is_possible(value[name], one) for name, one in fields.items())
+        required = {name for name, one in fields.items() if get_origin(one) is not NotRequired}
+        has_fields = isinstance(value, dict) and required <= value.keys() <= fields.keys()
+        return has_fields and all(is_possible(one, fields[name]) for name, one in value.items())
     return type(value) in (int, float) if kind is float else type(value) is kind
 
 

@@ -6,7 +6,7 @@ import functools
 import html
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
@@ -14,6 +14,18 @@ import gradio as gr
 from ...reading.columns import columns_of, guess_columns
 from . import planned, uploads, views
 from .changes import add_texts, learn, save_classifier, suggested_text
+from .components import (
+    Key,
+    Values,
+    answer_rows,
+    failed_documents,
+    first_rows,
+    label_choices,
+    leave_out_box,
+    next_action,
+    opened_answer,
+    opened_finding,
+)
 from .documents import Documents, add_files, given_files, read_documents
 from .kept_sessions import KeptSessions
 from .sessions import PageLimits, PlannedText, Session, SharedModel, counted
@@ -44,10 +56,6 @@ def show_errors(event: Callable[..., dict]) -> Callable[..., dict]:
 
 
 MAX_COLUMN_NAME_WORDS = 3  # a longer name is probably a text
-MAX_SHOWN_COLUMNS = 12  # columns of a file that the preview shows
-LABEL_BUTTONS = 8  # labels with a button; a list has all of them
-PLAN_WIDTHS = {4: ["44%", "19%", "22%", "15%"], 5: ["30%", "18%", "13%", "24%", "15%"]}  # by columns
-LEAVE_OUT = "Leave out unsure answers"
 NO_LABELS = "(none)"  # the choice for files without a column of labels
 # Shown in place of a step that cannot work yet.
 STEP_NEEDS = {
@@ -56,8 +64,6 @@ STEP_NEEDS = {
     "next": "Nothing to suggest: this step needs texts without a label. Add some in step 1.",
     "use": "Nothing to answer with yet: this step needs a text with a label. Give labels in step 2 or 4.",
 }
-Key = str | None
-Values = dict[str, Any]
 
 
 class Events:
@@ -97,7 +103,7 @@ class Events:
         }
         return {
             "status": status,
-            "hint": _next_action(session),
+            "hint": next_action(session),
             "example": gr.Button(visible=not has_texts),
             "undo": gr.Button(visible=bool(session.earlier)),
             "clear": gr.Button(visible=has_texts),
@@ -121,7 +127,7 @@ class Events:
             elif step == "next":
                 shown = self.suggest(key)
             elif step == "use":
-                shown = _leave_out_box(session, percent)
+                shown = leave_out_box(session, percent)
             return self.head(key) | {"step": step} | shown
 
     def change(self, key: Key, change: Callable[..., str], *values: Any) -> Values:
@@ -195,7 +201,7 @@ class Events:
             text, label = guess_columns(rows, self.limits.labels)
             label = label if len(columns) > 1 else NO_LABELS
         shown[f"{name}_text"] = gr.Dropdown(columns, value=text, visible=True)
-        shown[f"{name}_rows"] = _first_rows(rows, columns, text, label if has_label and label in columns else None)
+        shown[f"{name}_rows"] = first_rows(rows, columns, text, label if has_label and label in columns else None)
         if has_label:
             shown[f"{name}_label"] = gr.Dropdown([NO_LABELS, *columns], value=label, visible=True)
         return shown
@@ -214,7 +220,7 @@ class Events:
         table = uploads.table_of(files)
         if table is None:
             given = read_documents(given_files(files or ()), self.limits, with_ocr)
-            shown = {"file_failed": _failed_documents(given)}
+            shown = {"file_failed": failed_documents(given)}
             if not given.planned:
                 gr.Warning(
                     html.escape(f"None of {counted(len(given.failed), 'file')} could be read."), title="Not done"
@@ -243,7 +249,7 @@ class Events:
         following = None if row is None else planned.next_unchecked(session.planned, row)
         return {
             "answers": gr.DownloadButton(value=str(planned.write_answers(session)), visible=True),
-            "answer_rows": _answer_rows(session),
+            "answer_rows": answer_rows(session),
         } | opened_answer(session, following)
 
     def add_examples(self, key: Key) -> Values:
@@ -300,7 +306,7 @@ class Events:
         file = views.find_row(session, suggestion["id"]).file
         source = "" if file is None else f"{file}: "
         text = gr.Textbox(suggestion["text"], label=f"{source}{reason[:1].upper()}{reason[1:]}.")
-        return {"suggested_text": text} | _label_choices("suggested", [*guess, *session.labels])
+        return {"suggested_text": text} | label_choices("suggested", [*guess, *session.labels])
 
     def skip(self, key: Key) -> Values:
         """Show the next suggestion."""
@@ -325,8 +331,8 @@ class Events:
             "words": gr.HighlightedText(found.words, visible=bool(found.words)),
             "passage": gr.HighlightedText(found.passage, label=found.passage_caption),
             **{f"near_{number}": one for number, one in enumerate(neighbors)},
-            **(_leave_out_box(session, percent) if percent else {}),
-            **_label_choices("answer", labels),
+            **(leave_out_box(session, percent) if percent else {}),
+            **label_choices("answer", labels),
         }
 
     def classify(
@@ -380,7 +386,7 @@ class Events:
             summary += f" {counted(unsure, noun)} not sure enough, or without content, got no label."
         return {
             "classified": summary if documents is None else summary + documents.failed_summary(),
-            "new_failed": _failed_documents(documents),
+            "new_failed": failed_documents(documents),
         } | self.plan(key)
 
     def save(self, key: Key) -> Values:
@@ -388,39 +394,6 @@ class Events:
         session = self.sessions[key]
         with session.lock:
             return {"download": gr.DownloadButton(value=str(save_classifier(session)), visible=True)}
-
-
-def _answer_rows(session: Session) -> gr.Dataframe | Values:
-    """Make the table of the plan; hidden if nothing was answered."""
-    if not session.planned:
-        return gr.skip() | {"visible": False}
-    headers, rows = planned.table_rows(session.planned)
-    caption = planned.describe_plan(session.planned)
-    return gr.Dataframe(rows, headers=headers, column_widths=PLAN_WIDTHS[len(headers)], label=caption, visible=True)
-
-
-def opened_answer(session: Session, row: int | None) -> Values:
-    """Show a row of the plan with buttons to confirm or correct it; hidden if there is no such row."""
-    if row is None or row >= len(session.planned):
-        return {"planned": gr.Column(visible=False)}
-    one = session.planned[row]
-    place = f"{one.name}, {one.page}" if one.page else one.name
-    opens = "Open the file" if one.first_page is None else f"Open the file at page {one.first_page}"
-    own_label = [] if one.label is None else [one.label]
-    return {
-        "planned": gr.Column(visible=True),
-        "planned_row": row,
-        "docs_passage": gr.HighlightedText(one.passage, label=f"{place}: {one.label or planned.NO_ANSWER}"),
-        "docs_open": gr.Button(opens, link=one.link, visible=one.link is not None),
-    } | _label_choices("planned", [*own_label, *session.labels])
-
-
-def _failed_documents(given: Documents | None) -> gr.Dataframe | Values:
-    """Make the table of documents that could not be read; hidden if there are none."""
-    if given is None or not given.failed:
-        return gr.skip() | {"visible": False}  # without a value: the browser fails on a table without rows
-    caption = f"{counted(len(given.failed), 'file')} could not be read"
-    return gr.Dataframe(given.failed_rows, label=caption, visible=True)
 
 
 def _warn_of_table(name: str, columns: Sequence[str], guessed_encoding: str | None) -> None:
@@ -439,80 +412,3 @@ def _warn_of_table(name: str, columns: Sequence[str], guessed_encoding: str | No
             "wrong, choose another encoding."
         )
         gr.Warning(html.escape(message))
-
-
-def _first_rows(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], text: str, label: Key) -> gr.Dataframe:
-    """Make the table of a file's first rows, with the chosen columns first."""
-    roles = {} if label is None else {label: "label"}  # before the text, which fills a narrow screen
-    roles[text] = "text"
-    shown = list(dict.fromkeys([*roles, *columns]))[:MAX_SHOWN_COLUMNS]
-    caption = f"The first rows of {len(rows):,}"
-    if len(roles) > 1:
-        values = [str(row[label]).strip() for row in rows if row.get(label) not in (None, "")]
-        caption += f": {len(values):,} have one of {counted(len(set(values)), 'label')}"
-    return gr.Dataframe(
-        [[uploads.shortened(row.get(name), 120) for name in shown] for row in rows[:4]],
-        headers=[f"{name} ({roles[name]})" if name in roles else name for name in shown],
-        column_widths=["300px" if name == text else "120px" for name in shown],
-        label=caption,
-        visible=True,
-    )
-
-
-def _next_action(session: Session) -> str:
-    """A sentence about what to do next."""
-    counts = session.counts()
-    if not counts.texts:
-        return "**Start:** drop files or a folder in step 1, or click *Try it with example texts*."
-    if counts.labels < 2:
-        where = (
-            "step 4 picks the most useful ones" if counts.unlabeled else "add some in step 1, or give labels in step 2"
-        )
-        return f"**Next:** give a few texts a label, with at least two different labels: {where}."
-    return "**Ready:** use it in step 5. See in step 3 how far to trust it; labels from step 4 make it better."
-
-
-def _leave_out_box(session: Session, percent: int) -> Values:
-    """Make the box that leaves out unsure answers, with the allowed errors."""
-    if not views.accuracy_text(session):
-        label = f"{LEAVE_OUT}: not yet, as nothing is measured. Give two texts of each label in step 4"
-        return {"sure_only": gr.Checkbox(label=label, value=False, interactive=False)}
-    label = f"{LEAVE_OUT}: at most {int(percent)}% wrong, as set in step 3"
-    return {"sure_only": gr.Checkbox(label=label, interactive=True)}
-
-
-def opened_text(session: Session, row: int) -> Values:
-    """Show a text of the list with buttons to change its label."""
-    if row >= len(session.listed):  # another window of this browser has searched
-        return {}
-    found = views.find_row(session, session.listed[row])
-    caption = f"A text with the label {found.label}" if found.label else "A text without a label"
-    if found.file is not None:
-        caption += f", from {found.file}"
-    other_labels = [name for name in session.labels if name != found.label]
-    shown = {"opened": gr.Column(visible=True), "opened_text": gr.Textbox(found.text, label=caption)}
-    return shown | _label_choices("opened", other_labels)
-
-
-def opened_finding(session: Session, row: int) -> Values:
-    """Show the text of a finding with buttons to correct its label; hidden if there is no such row."""
-    if row >= len(session.findings):
-        return {"finding": gr.Column(visible=False)}
-    finding = session.findings[row]
-    text = gr.Textbox(finding.text, label=f"{finding.label}: {finding.kind} {finding.why}")
-    names = [name for name in [finding.suggested, *session.labels] if name not in ("", finding.label)]
-    shown = {
-        "finding": gr.Column(visible=True),
-        "finding_text": text,
-        "finding_other": gr.Button(f"Keep {finding.label}"),
-    }
-    return shown | _label_choices("finding", names)
-
-
-def _label_choices(chooser: str, names: Iterable[str]) -> Values:
-    """Make buttons for the first labels, and a list of all labels if there are more."""
-    names = list(dict.fromkeys(names))
-    buttons = [gr.Button(name, visible=True) for name in names[:LABEL_BUTTONS]]
-    buttons += [gr.Button(visible=False)] * (LABEL_BUTTONS - len(buttons))
-    more = gr.Dropdown(sorted(names), value=None, visible=len(names) > LABEL_BUTTONS)
-    return {f"{chooser}_{number}": button for number, button in enumerate(buttons)} | {f"{chooser}_more": more}

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 NO_ANSWER = "no answer"
 CONFIRMED = "confirmed"
 CORRECTED = "corrected"
-DOCUMENT_HEADERS = ["File", "Label", "Page", "Reason", "Sure"]
-TEXT_HEADERS = ["Text", "Label", "Reason", "Sure"]
+# Columns of the table, with their widths.
+DOCUMENT_COLUMNS = {"File": "30%", "Label": "18%", "Page": "13%", "Reason": "24%", "Sure": "15%"}
+TEXT_COLUMNS = {"Text": "44%", "Label": "19%", "Reason": "22%", "Sure": "15%"}
 ANSWERS = "answers.csv"
 PREVIEW_ROWS = 50  # answers to a table that the page shows
 ANSWER_COLUMNS = ("label", "score")  # beside those of a table
@@ -28,12 +29,12 @@ def how_sure(one: PlannedText) -> str:
     return f"✓ {one.checked}" if one.checked else percentage(one.score)
 
 
-def table_rows(planned: Sequence[PlannedText]) -> tuple[list[str], list[list[str]]]:
-    """The headers and the rows of the table of a plan."""
+def table_rows(planned: Sequence[PlannedText]) -> tuple[dict[str, str], list[list[str]]]:
+    """The columns with their widths, and the rows, of the table of a plan."""
     if not planned or planned[0].file is None:
         shown = planned[:PREVIEW_ROWS]
-        return TEXT_HEADERS, [[one.name, one.label or NO_ANSWER, one.reason, how_sure(one)] for one in shown]
-    return DOCUMENT_HEADERS, [
+        return TEXT_COLUMNS, [[one.name, one.label or NO_ANSWER, one.reason, how_sure(one)] for one in shown]
+    return DOCUMENT_COLUMNS, [
         [one.name, one.label or NO_ANSWER, one.page, one.reason, how_sure(one)] for one in planned
     ]
 

@@ -60,7 +60,7 @@ def make_pipeline(seed: int) -> KNNClassifierPipeline:
     pipe.calibrate()
     pipe.add_documents(DOCUMENTS[seed:20])
     with contextlib.redirect_stdout(io.StringIO()):
-        pipe.fit(DOCUMENTS[20 + seed :], LABELS[20 + seed :], show_progress=False)
+        pipe.fit(held_out_texts=DOCUMENTS[20 + seed :], held_out_labels=LABELS[20 + seed :], show_progress=False)
     return pipe
 
 

@@ -173,7 +173,8 @@ class Answering:
         if any(options.get(name) for name in ("explain", "return_novelty", "reject", "labels_at")):
             raise ValueError(
                 "Only fitted experts can explain, measure novelty, reject, and choose sets of labels: call fit(), and "
-                "leave out method='knn'. A trained classifier is fitted on held-out texts: fit(texts, labels)."
+                "leave out method='knn'. A trained classifier is fitted on held-out texts: "
+                "fit(held_out_texts=texts, held_out_labels=labels)."
             )
         k = options.get("k", self.vote.k)
         return predict_with_neighbors(inputs, snapshot, options, k, self.vote.temperature, self.vote.weight)

@@ -111,9 +111,9 @@ class Classifier:
         is_list_of_best = (is_text or is_file) and "top_k" in checked
         return answers[0] if is_list_of_best else answers
 
-    def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> Prediction:
+    def predict_embedded(self, embedded: Predictions, texts: list[str], **options: Any) -> Prediction:
         """Predict texts that were embedded before, as ``KNNClassifierPipeline.predict_embedded`` does."""
-        return self._answering(options).predict_embedded(embedded, texts)
+        return self._answering(checked_options(**options)).predict_embedded(embedded, texts)
 
     def default_options(self) -> CallOptions:
         """The options of a call without options that change answers."""

@@ -43,8 +43,8 @@ MAX_COMPARED_TEXTS = 200  # examples, and documents
 def fit(
     embedder: TextEmbedder,
     datastore: KNNDatastore,
-    texts: Any = None,
-    labels: Sequence[Any] | None = None,
+    held_out_texts: Any = None,
+    held_out_labels: Sequence[Any] | None = None,
     experts: Sequence[str] | None = None,
     show_progress: bool = False,
     corpus: KeptCorpus | None = None,
@@ -54,17 +54,20 @@ def fit(
 ) -> FitReport:
     """Fit the experts of a datastore, as ``KNNClassifierPipeline.fit`` describes, and keep them in the datastore."""
     has_head = embedder.model.config.num_labels > 0
-    if (texts is None) != (labels is None):
+    if (held_out_texts is None) != (held_out_labels is None):
         raise ValueError("Give held-out texts and their labels, or neither.")
-    if texts is None and has_head:
-        raise ValueError("A trained classifier has seen its examples: pass held-out texts and their labels.")
+    if held_out_texts is None and has_head:
+        raise ValueError(
+            "A trained classifier has seen its examples: pass held-out texts and their labels, "
+            "fit(held_out_texts=texts, held_out_labels=labels)."
+        )
     snapshot = datastore.snapshot
     check_teacher(teacher, snapshot, has_head)
     known_hierarchy = hierarchy
     if hierarchy is None and datastore.fitted is not None:
         known_hierarchy = datastore.fitted.settings.get(HIERARCHY_SETTING)
         hierarchy = remembered_hierarchy(datastore.fitted.settings, used_labels(snapshot))
-    held_out = None if texts is None else _held_out(embedder, snapshot, texts, labels)
+    held_out = None if held_out_texts is None else _held_out(embedder, snapshot, held_out_texts, held_out_labels)
     _warn_of_one_vector(embedder, snapshot)
     problem = Problem(
         snapshot=snapshot,

@@ -217,21 +217,22 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         # As for a text: a list of the best labels, or a list of one.
         return answers[0] if is_file and "top_k" in kwargs else answers
 
-    def predict_embedded(self, embedded: Predictions, texts: list[str], options: CallOptions) -> Prediction:
+    def predict_embedded(self, embedded: Predictions, texts: list[str], **options: Any) -> Prediction:
         """Predict texts that were embedded before, for programs that embed the texts of several calls together.
 
         Args:
             embedded: The result of ``embedder.embed`` for N texts.
             texts: The N texts; pairs are joined, as ``joined_texts`` does.
-            options: Options of a call that ``checked_options`` has checked.
+            **options: Options of a call that change answers, such as ``top_k`` and ``reject``.
 
         Returns:
             The probabilities of all labels, from which ``answer(row)`` makes the answer that a call returns.
 
         Raises:
-            ValueError: If options do not fit what was fitted, or no examples have been added.
+            TypeError: If an option is unknown.
+            ValueError: If an option is out of its range or does not fit what was fitted, or no examples were added.
         """
-        return self._answering(options).predict_embedded(embedded, texts)
+        return self._answering(checked_options(**options)).predict_embedded(embedded, texts)
 
     def default_options(self) -> CallOptions:
         """The options of a call without options that change answers."""
@@ -350,8 +351,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
     def fit(
         self,
-        texts: Any = None,
-        labels: Sequence[Any] | None = None,
+        *given: Any,
+        held_out_texts: Any = None,
+        held_out_labels: Sequence[Any] | None = None,
         experts: Sequence[str] | None = None,
         show_progress: bool = True,
         class_proportions: ClassProportions = "estimated",
@@ -368,14 +370,15 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         The weights are chosen by folds of the examples, and stored with them. No text is embedded again.
 
         Args:
-            texts: Held-out texts to choose the weights on, instead of folds of the examples; required for a trained
+            *given: Refused, as texts to learn from are given by ``add_examples``.
+            held_out_texts: Texts to choose the weights on, instead of folds of the examples; required for a trained
                 head.
-            labels: The names of their labels.
+            held_out_labels: The names of their labels.
             experts: The names of the experts to use. None: all.
             show_progress: Whether to show a progress bar.
             class_proportions: The proportions of the labels among future texts. ``"estimated"``: if the examples were
                 sampled evenly per label, the proportions are estimated from the examples and documents. Otherwise,
-                those of the examples are used. With held-out ``texts``, the proportions of these are used.
+                those of the examples are used. With ``held_out_texts``, the proportions of these are used.
                 ``"uniform"``: all labels are equally frequent. A dictionary: a number for each label by name.
             teacher: What another model says of documents (``suggest`` chooses some): the label of each id, or the
                 probability of each label. None: what an earlier fit was told is used. False: it is dropped.
@@ -388,16 +391,21 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             The weights, and the accuracy of each expert; it prints as a table.
 
         Raises:
-            TypeError: If ``hierarchy`` is none of these.
+            TypeError: If ``hierarchy`` is none of these, or texts are not given by name.
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
         from .fit import fit
 
+        if given:
+            raise TypeError(
+                "fit learns from the examples that add_examples was given. Texts to measure on are given by name: "
+                "fit(held_out_texts=texts, held_out_labels=labels)."
+            )
         return fit(
             self.embedder,
             self._datastore(),
-            texts=texts,
-            labels=labels,
+            held_out_texts=held_out_texts,
+            held_out_labels=held_out_labels,
             experts=experts,
             show_progress=show_progress,
             corpus=self._corpus,

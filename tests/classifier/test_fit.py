@@ -151,10 +151,12 @@ def test_a_classifier_with_a_head_is_fitted_on_held_out_texts(pipe, texts):
     pipe.model.config.knn_weight = 0.4
     with pytest.raises(ValueError, match="pass held-out texts and their labels"):
         pipe.fit()
-    report = pipe.fit([*texts[30:48], texts[0]], [*names[30:48], names[0]], show_progress=False)
+    report = pipe.fit(
+        held_out_texts=[*texts[30:48], texts[0]], held_out_labels=[*names[30:48], names[0]], show_progress=False
+    )
     assert report.measured_on == "held-out texts" and list(report.shares) == WITHOUT_TEACHER
     assert pipe(texts[36:38], top_k=None, method="knn") == before
-    pipe.fit(texts[30:48], names[30:48], experts=["classifier"], show_progress=False)
+    pipe.fit(held_out_texts=texts[30:48], held_out_labels=names[30:48], experts=["classifier"], show_progress=False)
     np.testing.assert_array_equal(scores_of(pipe(texts[36:38], top_k=None)).argmax(1), scores_of(head).argmax(1))
     weight = pipe.datastore.fitted.settings["weights"]["classifier"]
     powered = scores_of(head) ** weight
@@ -165,7 +167,11 @@ def test_a_classifier_with_a_head_is_fitted_on_held_out_texts(pipe, texts):
 def test_a_warning_names_held_out_texts_that_are_versions_of_examples(pipe, caplog):
     long_text = " ".join(f"word{i}" for i in range(80))
     pipe.add_examples([long_text], ["river"])
-    pipe.fit(["A river.", "An engine.", long_text + " changed"], ["river", "engine", "river"], show_progress=False)
+    pipe.fit(
+        held_out_texts=["A river.", "An engine.", long_text + " changed"],
+        held_out_labels=["river", "engine", "river"],
+        show_progress=False,
+    )
     assert "1 of 3 held-out texts are versions of examples" in caplog.text
 
 
@@ -174,17 +180,24 @@ def test_a_datastore_without_texts_has_no_words(pipe, texts):
         pipe.datastore.keys, pipe.datastore.labels, pipe.datastore.label_names, probe=pipe.datastore.snapshot.probe
     )
     pipe.datastore = bare
-    report = pipe.fit(["The river.", "An engine."], ["river", "engine"], show_progress=False)
+    report = pipe.fit(
+        held_out_texts=["The river.", "An engine."], held_out_labels=["river", "engine"], show_progress=False
+    )
     assert list(report.shares) == ["classifier", "neighbors", "topics", "names"]
     assert pipe(texts[3], explain=True)[0]["explanation"]["words"] == []
 
 
+def fit_on(pipe, texts, labels):
+    return pipe.fit(held_out_texts=texts, held_out_labels=labels)
+
+
 ERRORS = {
-    "one of the two": (lambda p: p.fit(["a"]), ValueError, "Give held-out texts and their labels, or neither"),
-    "fewer labels": (lambda p: p.fit(["a", "b"], ["river"]), ValueError, "2 texts and 1 labels"),
-    "an unknown label": (lambda p: p.fit(["a"], ["lake"]), ValueError, "no label 'lake'"),
-    "a number for a label": (lambda p: p.fit(["a"], [1]), ValueError, "no label '1'"),
-    "no label": (lambda p: p.fit(["a"], [None]), TypeError, "not a name"),
+    "texts without a name": (lambda p: p.fit(["a"], ["river"]), TypeError, "held_out_texts=texts, held_out_labels"),
+    "one of the two": (lambda p: fit_on(p, ["a"], None), ValueError, "held-out texts and their labels, or neither"),
+    "fewer labels": (lambda p: fit_on(p, ["a", "b"], ["river"]), ValueError, "2 texts and 1 labels"),
+    "an unknown label": (lambda p: fit_on(p, ["a"], ["lake"]), ValueError, "no label 'lake'"),
+    "a number for a label": (lambda p: fit_on(p, ["a"], [1]), ValueError, "no label '1'"),
+    "no label": (lambda p: fit_on(p, ["a"], [None]), TypeError, "not a name"),
     "an unknown expert": (lambda p: p.fit(experts=["word"]), ValueError, "no expert 'word': choose among classifier"),
     "no expert": (lambda p: p.fit(experts=[]), ValueError, "No expert is left"),
     "explaining before": (lambda p: p("a", explain=True), ValueError, "Only fitted experts can explain"),
@@ -217,7 +230,7 @@ ERRORS = {
     "no examples": (lambda p: (p.remove_examples(p.datastore.ids), p.fit()), ValueError, "No labeled examples yet"),
     "nothing to ask": (lambda p: (p.remove_examples(p.datastore.ids), p("a")), ValueError, "No labeled examples yet"),
     "held-out texts among the examples": (
-        lambda p: p.fit(p.datastore.texts[:2], ["river"] * 2), ValueError, "All 2 held-out texts are among",
+        lambda p: fit_on(p, p.datastore.texts[:2], ["river"] * 2), ValueError, "All 2 held-out texts are among",
     ),
 }  # fmt: skip
 

@@ -204,7 +204,9 @@ def test_experts_are_evaluated_in_addition_to_the_mixture(make_trainer, examples
     before = metrics_of(trainer, examples["test"])
     pipe = pipeline_of(trainer)
     pipe.add_documents([f"{text} Again." for text in examples["train"]["text"]])
-    report = pipe.fit(examples["test"], labels_by_name(examples["test"]), show_progress=False)
+    report = pipe.fit(
+        held_out_texts=examples["test"], held_out_labels=labels_by_name(examples["test"]), show_progress=False
+    )
     assert (report.examples, report.documents, report.measured_on) == (36, 36, "held-out texts")
     metrics = metrics_of(trainer, examples["test"])
     trainer.log(dict(metrics))

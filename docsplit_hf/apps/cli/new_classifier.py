@@ -29,8 +29,8 @@ def save_new_classifier(arguments: FitArguments, splits: DatasetDict, documents:
     pipe = new_pipeline(arguments, splits["train"], documents)
     held_out = splits.get("validation")
     report = pipe.fit(
-        held_out,
-        None if held_out is None else labels_by_name(held_out),
+        held_out_texts=held_out,
+        held_out_labels=None if held_out is None else labels_by_name(held_out),
         hierarchy=read_hierarchy(arguments.hierarchy),
     )
     print(report)

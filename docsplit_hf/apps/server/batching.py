@@ -64,7 +64,8 @@ class Job:
     def predict(self, embedded: Predictions, token_count: int) -> None:
         """Finish the job, whose texts were embedded."""
         try:
-            predicted = self.state.pipe.predict_embedded(embedded, joined_texts(self.texts, self.pairs), self.options)
+            texts = joined_texts(self.texts, self.pairs)
+            predicted = self.state.pipe.predict_embedded(embedded, texts, **self.options)
             self.result.set_result(ReadTexts(predicted, token_count))
         except Exception as error:  # of any type: it is the answer to this request alone
             self.result.set_exception(error)

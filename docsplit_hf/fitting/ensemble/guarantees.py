@@ -34,7 +34,7 @@ from ..rejection import (
 CANDIDATE_ERRORS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)  # the smallest achievable one is reported
 NOTHING_HELD_OUT = (
     "There are no held-out answers to measure errors and novelty by: each label has one example, or its description "
-    "alone. Add examples, and fit() again; or fit(texts, labels) on held-out texts."
+    "alone. Add examples, and fit() again; or fit(held_out_texts=texts, held_out_labels=labels)."
 )
 
 

@@ -108,13 +108,13 @@ def test_an_unusual_upload_is_accepted_with_a_warning(events, tmp_path, recwarn,
     assert any(warning in message for message in messages) if warning else not messages
 
 
-def test_a_file_with_many_columns_shows_the_first_ones(events, events_module, tmp_path):
+def test_a_file_with_many_columns_shows_the_first_ones(events, tmp_path):
+    from docsplit_hf.apps.page.components import MAX_SHOWN_COLUMNS
+
     path = tmp_path / "wide.json"
     path.write_text(json.dumps([{f"column {number}": "a river" for number in range(3_000)}]))
     shown = events.choose_columns("file", [str(path)])
-    assert (
-        len(shown["file_rows"].headers) == events_module.MAX_SHOWN_COLUMNS and len(shown["file_text"].choices) == 3_000
-    )
+    assert len(shown["file_rows"].headers) == MAX_SHOWN_COLUMNS and len(shown["file_text"].choices) == 3_000
 
 
 def test_files_of_a_zone_are_a_table_or_documents(events, tmp_path):

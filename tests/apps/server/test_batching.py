@@ -10,7 +10,6 @@ from docsplit_hf.apps.server.batching import Batcher, predictions_at
 from docsplit_hf.apps.server.settings import ServerLimits, ServerSettings
 from docsplit_hf.apps.server.states import State
 from docsplit_hf.arrays.passages import Passages, Predictions
-from docsplit_hf.classifier.answering import checked_options
 from docsplit_hf.encoding.chunking import token_counts
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 
@@ -62,7 +61,7 @@ def test_texts_cut_together_have_the_tokens_and_embeddings_of_a_call(loaded):
 @pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"reject": 0.5, "return_novelty": True}], ids=str)
 def test_texts_embedded_before_are_answered_as_by_a_call(loaded, options):
     texts = [make_text(number, sentences=3) for number in range(200, 205)]
-    predicted = loaded.predict_embedded(loaded.embedder.embed(texts), texts, checked_options(**options))
+    predicted = loaded.predict_embedded(loaded.embedder.embed(texts), texts, **options)
     assert [predicted.answer(row) for row in range(len(texts))] == loaded(texts, **options)
 
 

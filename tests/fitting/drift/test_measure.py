@@ -119,7 +119,7 @@ def test_a_classifier_with_a_head_reads_the_documents_again(pipe, texts):
     names = labels_of(texts)
     pipe.remove_examples(pipe.datastore.ids[24:])
     pipe.add_documents(texts[24:30])
-    pipe.fit(texts[30:40], names[30:40], show_progress=False)
+    pipe.fit(held_out_texts=texts[30:40], held_out_labels=names[30:40], show_progress=False)
     report = pipe.measure_drift(texts[40:])
     answers = [answer["label"] for answer in pipe(texts[40:])]
     assert (report.against, report.earlier) == ("documents without labels", 6)

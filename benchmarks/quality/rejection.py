@@ -172,7 +172,7 @@ def foreign(
             found[f"{error} {name}"] = record
     report = ready.fitted.report
     auroc = float(roc_auc_score(~is_known, novel))
-    return {"known_classes": known_count, "found_foreign": report.foreign, "auroc": auroc, "answered": found}
+    return {"known_classes": known_count, "found_foreign": report.out_of_scope, "auroc": auroc, "answered": found}
 
 
 def novelty(trial: Trial, documents: str) -> dict[str, float]:

@@ -102,7 +102,7 @@ def fit(
         settings[SUGGESTED_SETTING] = suggested_before(datastore.fitted)
         datastore.fitted = replace(state, settings=settings, arrays=arrays)
     report = fitted.report
-    if report.foreign:
+    if report.out_of_scope:
         logger.info(report.describe_out_of_scope())
     if report.lacking:
         logger.warning(report.describe_left_out())

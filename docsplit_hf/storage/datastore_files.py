@@ -71,7 +71,11 @@ if TYPE_CHECKING:
 
 ROLE_PREFIXES = ("", "document_")  # of examples and of documents
 # Names in fitted states that were saved by earlier versions; the next save writes today's.
-FITTED_SETTINGS = {"several": "multi_label", "beside_documents": "compares_with_documents"}
+FITTED_SETTINGS = {
+    "several": "multi_label",
+    "beside_documents": "compares_with_documents",
+    "foreign": "out_of_scope",
+}
 FITTED_ARRAYS = {
     "soft": "soft_labels",
     "probe": "classifier.probe",

@@ -9,7 +9,7 @@ from docsplit_hf.fitting.ensemble.fitted_ensemble import Fit
 from docsplit_hf.storage.datastore_files import FITTED_ARRAYS, FITTED_DEFAULTS, FITTED_SETTINGS
 from tests.fitting.ensemble.stores import fitted_store, score
 
-LATER_SETTINGS = {*FITTED_DEFAULTS, "measured_for", "accuracy_interval", "foreign", "novelty", "lost"}
+LATER_SETTINGS = {*FITTED_DEFAULTS, "measured_for", "accuracy_interval", "out_of_scope", "novelty", "lost"}
 LATER_ARRAYS = {"proportion_draws", "held_out_is_counted"}
 
 

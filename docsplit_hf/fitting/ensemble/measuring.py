@@ -118,7 +118,7 @@ def _report(
         surest_error=surest_error(guarantees, ensemble.labels, problem.snapshot, REPORTED_ERRORS),
         measured_for=_measured_for(problem, data, has_draws=len(draws) > 0),
         accuracy_interval=interval,
-        foreign=weighing.out_of_scope,
+        out_of_scope=weighing.out_of_scope,
         novelty=guarantees.default_lost,
         lost=guarantees.lost_fraction() if weighing.out_of_scope > 0 else 0.0,
         versions=versions.examples,

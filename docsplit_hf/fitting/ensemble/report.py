@@ -145,10 +145,10 @@ class FitReport:
             drawn label by label and no documents show how frequent each label is.
         accuracy_interval: The 95 % interval of the accuracy of the ensemble, wider if the proportions are uncertain.
             Empty if a text may have several labels.
-        foreign: The estimated fraction of out-of-scope documents: those of labels without examples. 0 if chance may
-            explain it.
+        out_of_scope: The estimated fraction of out-of-scope documents: those of labels without examples. 0 if chance
+            may explain it.
         novelty: The default of ``novelty`` in calls with ``reject``: the fraction of texts of known labels that may be
-            rejected as out-of-scope. 0 if ``foreign`` is 0.
+            rejected as out-of-scope. 0 if ``out_of_scope`` is 0.
         lost: The fraction of the measured texts that this limit rejects.
         versions: The number of examples that are versions of another one, such as drafts of one text
             (``group_versions``). All versions of a text are held out together, and none is a neighbor of another.
@@ -183,7 +183,7 @@ class FitReport:
     surest_error: SurestError | None = None
     measured_for: str = SAMPLE_PROPORTIONS
     accuracy_interval: Annotated[list[Fraction], has_length((0, 2))] = field(default_factory=list)
-    foreign: Fraction = 0.0
+    out_of_scope: Fraction = 0.0
     novelty: Annotated[float, Range(0, math.nextafter(1, 0))] = 0.0
     lost: Fraction = 0.0
     versions: Count = 0
@@ -234,7 +234,7 @@ class FitReport:
             sentences.append(self._measured_for())
         else:
             sentences.append(f"The weights are the defaults: there was {self.measured_on}.")
-        is_estimated = self.class_proportions == "estimated" and not self.foreign
+        is_estimated = self.class_proportions == "estimated" and not self.out_of_scope
         if self.documents and is_estimated and self.measured_on != HELD_OUT_TEXTS:
             ranked = sorted(self.proportions.items(), key=lambda pair: -pair[1])
             shown = ", ".join(f"{share:.0%} {name}" for name, share in ranked[:MAX_PRINTED_PROPORTIONS])
@@ -263,7 +263,7 @@ class FitReport:
             return ""
         if self.measured_for != UNKNOWN_PROPORTIONS:
             return f"Your examples are balanced; measured for {self.measured_for} proportions."
-        if self.foreign:
+        if self.out_of_scope:
             return (
                 "Your examples are balanced, and some documents are of other labels, so the frequency of each label is "
                 "unknown: measured for equal frequencies. Give class_proportions if you know them."
@@ -337,7 +337,7 @@ class FitReport:
 
     def describe_out_of_scope(self) -> str:
         """Sentence on the out-of-scope documents that the fit found, and on the effect of ``reject``."""
-        found = f"About {self.foreign:.0%} of the documents seem to be of labels without examples (out-of-scope). "
+        found = f"About {self.out_of_scope:.0%} of the documents seem to be of labels without examples (out-of-scope). "
         if not self.novelty:
             return (
                 f"{found}Many such texts get an answer even with reject: {self.texts:,} measured texts are too few to "
@@ -359,7 +359,7 @@ class FitReport:
             f"{self.texts:,} texts can guarantee is {max(self.least_error, 0.001):.1%}."
             + self._worse_labels()
             + describe_surest_error(self.surest_error)
-            + (f"\n{self.describe_out_of_scope()}" if self.foreign else "")
+            + (f"\n{self.describe_out_of_scope()}" if self.out_of_scope else "")
         )
 
     def _worse_labels(self) -> str:

@@ -74,8 +74,8 @@ def test_a_single_expert_gives_the_softmax_of_its_logits(name):
 SAVED_SETTINGS = set(
     "labels multi_label weights has_head temperature document_vote compares_with_documents thresholds shares examples "
     "documents single proportions measured_on texts left_out class_proportions measured_for log_likelihood measured "
-    "foreign novelty lost accuracy_interval answered least_error surest_error versions version_groups contradictory "
-    "agreeing version_fraction paths levels needed by_label styles lacking".split()
+    "out_of_scope novelty lost accuracy_interval answered least_error surest_error versions version_groups "
+    "contradictory agreeing version_fraction paths levels needed by_label styles lacking".split()
 )
 SAVED_ARRAYS = set(
     "mean components whitening soft_labels shift proportions ids idf proportion_draws held_out_ids "

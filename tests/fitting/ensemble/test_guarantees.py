@@ -61,7 +61,7 @@ def test_without_documents_the_proportions_are_unknown():
 def test_out_of_scope_documents_set_a_default_novelty_limit():
     store = store_with_out_of_scope_documents()
     fitted = fitted_on(store)
-    assert fitted.report.foreign == pytest.approx(0.5, abs=0.15)
+    assert fitted.report.out_of_scope == pytest.approx(0.5, abs=0.15)
     assert fitted.report.novelty == 0.05 and fitted.ensemble.compares_with_documents
     assert fitted.report.lost == fitted.guarantees.lost_fraction() <= 0.05
     guarantees = fitted.guarantees
@@ -124,7 +124,7 @@ def test_a_novelty_limit_removes_answers_and_adds_none(seed):
 
 def test_documents_of_known_labels_set_no_novelty_limit():
     fitted = fitted_on(make_store(60, 300))
-    assert fitted.report.foreign == fitted.report.novelty == 0 and not fitted.ensemble.compares_with_documents
+    assert fitted.report.out_of_scope == fitted.report.novelty == 0 and not fitted.ensemble.compares_with_documents
     assert "seem to be of labels without examples" not in str(fitted.report)
 
 
@@ -160,5 +160,5 @@ def test_the_fraction_of_out_of_scope_documents_is_independent_of_their_order():
         order = np.random.default_rng(seed).permutation(len(keys))
         store = KNNDatastore(make_keys(labels, 1), labels, NAMES, make_texts(labels, 1))
         store.add_documents(keys[order], [texts[row] for row in order])
-        found.append(fitted_on(store).report.foreign)
+        found.append(fitted_on(store).report.out_of_scope)
     assert found[0] == found[1] > 0

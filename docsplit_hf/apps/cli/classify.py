@@ -53,8 +53,8 @@ class PredictionArguments:
 
     model_name_or_path: str = option(
         default=OUTPUT_DIR,
-        help="A classifier of docsplit fit or docsplit train. With --dataset_name and other options of docsplit fit, "
-        "this makes one first.",
+        help="Also as the first word: a classifier of docsplit fit or docsplit train. With --dataset_name and other "
+        "options of docsplit fit, this makes one first.",
     )
     predict: str | None = option(
         default=None,
@@ -266,7 +266,9 @@ def _shown_name(entry: SortedFile, source: Path) -> str:
 
 def parse(words: list[str] | None = None) -> tuple[PredictionArguments, AnswerArguments, PredictionFiles]:
     """Parse a command line, and check its files before anything is computed; None: that of the process."""
-    arguments, answers = read_options((PredictionArguments, AnswerArguments), __doc__, main=MAIN_OPTIONS, words=words)
+    arguments, answers = read_options(
+        (PredictionArguments, AnswerArguments), __doc__, first=("model_name_or_path",), main=MAIN_OPTIONS, words=words
+    )
     answers.call_options()  # raises if options contradict each other
     return arguments, answers, arguments.files()
 

@@ -20,7 +20,6 @@ from .settings import ServerLimits
 
 Body = TypeVar("Body", bound=BaseModel)
 LONGEST_FIELD = 200  # characters of a field's name, or of a number, in messages
-ZERO_IS_OFF = ("return_neighbors", "return_documents")
 
 
 async def limited_body(request: Request, limits: ServerLimits, megabytes: float) -> bytes:
@@ -132,15 +131,12 @@ def _place(error: ErrorDetails, body: Any) -> list[str]:
 
 def call_options_of(request: AnswerOptions, server: Server) -> CallOptions:
     """The options of a call that a request asks for; where it does not mention rejection, those of the server."""
-    given = request.model_dump(include=set(AnswerOptions.model_fields), exclude_none=True)
-    for name in ZERO_IS_OFF:
-        if given[name] == 0:
-            del given[name]
+    given = request.model_dump(include=set(AnswerOptions.model_fields), exclude_defaults=True)
     if "top_k" in given:
         given["top_k"] = given["top_k"] or None  # 0 asks for all labels
     answers = server.settings
     novelty = given.pop("novelty", None)
-    each_label = given.pop("each_label")
+    each_label = given.pop("each_label", False)
     if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
         given["reject"] = answers.reject
         novelty = answers.novelty if novelty is None else novelty

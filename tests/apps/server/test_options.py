@@ -11,8 +11,6 @@ from docsplit_hf.apps.server.schemas import ClassifyRequest, ExamplesRequest, Ex
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.fitting.rejection import RejectionLimits
 
-OFF = {"explain": False, "return_novelty": False, "return_read": False}
-
 
 def options(given, **answers):
     server = SimpleNamespace(settings=ServerSettings(**answers))
@@ -33,7 +31,7 @@ def options(given, **answers):
     ],
 )
 def test_rejection_is_the_servers_where_a_request_does_not_mention_it(given, answers, expected):
-    assert options(given, **answers) == OFF | expected
+    assert options(given, **answers) == expected
 
 
 REFUSED = [

@@ -150,6 +150,8 @@ def accuracy(embedder: Embedder, task: Task, tasks: Sequence[Task], name: str) -
 def measure(options: argparse.Namespace) -> None:
     """Append a record for each task and system that has none."""
     tasks = load_tasks(options.legalbench)
+    if not tasks:
+        raise SystemExit(f"{options.legalbench} has no tasks/CUAD_*: give a clone of LegalBench with its work tree.")
     embedder = embedder_of(options, [text for task in tasks for text in task.examples + task.tests])
     finished = {tuple(record[field] for field in KEY) for record in read_records(options.output)}
     for task in tasks:

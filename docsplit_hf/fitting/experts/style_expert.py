@@ -54,7 +54,7 @@ LONG_WORD = 7
 VERY_LONG_WORD = 11
 SHORT_WORD = 3
 SEEN_RATIO = 1.25  # of two numbers, or of the odds of two shares; smaller differences are not described
-MANY_TIMES = 10.0  # as often as in a typical text: most texts lack it
+MANY_TIMES = 10.0  # as often as in a typical text: the ratio is no longer told
 LARGEST_DEVIATION = 4.0  # in standard deviations; numbers farther from the mean are cut
 LEAST_DEVIATION = 1e-3  # of a number that all texts have alike
 LARGEST_NUMBER = 1e4  # above the root or logarithm of what a text of 2**20 characters may have
@@ -98,8 +98,8 @@ class StyleNumber(NamedTuple):
         if value < typical:
             return f"few {self.name} for the length (typical: {_short(typical / value)} times as many)"
         if value > MANY_TIMES * typical:
-            return f"{self.name} (rare in other texts)"
-        return f"many {self.name} for the length ({_short(value / typical)} times as many as typical)"
+            return f"more {self.name} for the length (over {MANY_TIMES:.0f} times as many as typical)"
+        return f"more {self.name} for the length ({_short(value / typical)} times as many as typical)"
 
     def _describe_fact(self, value: float, typical: float) -> str:
         if value == 1:
@@ -139,16 +139,16 @@ STYLE_NUMBERS = (
     StyleNumber("N sentences", Kind.LENGTH, "sentences"),
     StyleNumber("sentences of N words", Kind.LENGTH, "sentences"),
     StyleNumber("sentence lengths that vary by N words", Kind.LENGTH, "sentences"),
-    StyleNumber("words of N letters", Kind.LENGTH, "words"),
+    StyleNumber("words of N characters", Kind.LENGTH, "words"),
     StyleNumber("lines of N characters", Kind.LENGTH, "length"),
     StyleNumber("N lines", Kind.LENGTH, "lines"),
-    StyleNumber(f"words of {LONG_WORD} or more letters", Kind.SHARE, "words"),
-    StyleNumber(f"words of {VERY_LONG_WORD} or more letters", Kind.SHARE, "words"),
-    StyleNumber(f"words of up to {SHORT_WORD} letters", Kind.SHARE, "words"),
-    StyleNumber("words of one letter", Kind.SHARE, "words of one letter"),
+    StyleNumber(f"words of {LONG_WORD} or more characters", Kind.SHARE, "words"),
+    StyleNumber(f"words of {VERY_LONG_WORD} or more characters", Kind.SHARE, "words"),
+    StyleNumber(f"words of up to {SHORT_WORD} characters", Kind.SHARE, "words"),
+    StyleNumber("words of one character", Kind.SHARE, "words of one character"),
     StyleNumber("different words", Kind.FREQUENCY, "repetition"),
     StyleNumber("words that occur once", Kind.SHARE, "repetition"),
-    StyleNumber("of the words are the same one", Kind.SHARE, "repetition"),
+    StyleNumber("of the words are the most frequent one", Kind.SHARE, "repetition"),
     StyleNumber("words in capitals", Kind.SHARE, "capitals"),
     StyleNumber("words with a first capital", Kind.SHARE, "capitals"),
     StyleNumber("words in small letters", Kind.SHARE, "capitals"),

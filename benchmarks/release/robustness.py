@@ -106,7 +106,7 @@ def make_versions() -> dict[str, list[KNNClassifierPipeline]]:
     edited.add_examples(["The pear of number 41 lies in the garden."], ["fruit"])
     fitted = copied(old)
     with contextlib.redirect_stdout(io.StringIO()):
-        fitted.fit(DOCUMENTS[22:], LABELS[22:], show_progress=False)
+        fitted.fit(held_out_texts=DOCUMENTS[22:], held_out_labels=LABELS[22:], show_progress=False)
     return {"saved": [make_pipeline(1), old], "saved an edit": [edited, old], "saved a fit": [fitted, old]}
 
 

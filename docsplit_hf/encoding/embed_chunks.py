@@ -1,4 +1,4 @@
-"""Run an encoder over chunks of texts, in batches, and combine the embeddings of each text's chunks."""
+"""Run an encoder over chunks of texts, in batches; ``text_embedder.py`` combines the embeddings of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corpus: the texts of a datastore that experts are fitted on, in a canonical order, with vectors and graph."""
+"""Make a ``Corpus``: the texts that experts are fitted on, in a canonical order, with their vectors and graph."""
 
 from __future__ import annotations
 

@@ -74,9 +74,13 @@ def fit_all(data: TrainingData, start: Start, are_known: bool = False) -> Learne
     propagated, soft_labels = start
     data = data._replace(soft_labels=propagated) if data.multi_label else _with_soft_labels(data, soft_labels)
     by_expert = {name: EXPERTS[name].fit(data) for name in experts}
-    teachers = [name for name in experts if EXPERTS[name].teaches and not (EXPERTS[name].uses_head and data.has_head)]
-    if teachers and not data.multi_label and data.has_documents:
-        by_expert, propagated, soft_labels = _self_train(data, soft_labels, propagated, by_expert, teachers)
+    members = [
+        name
+        for name in experts
+        if EXPERTS[name].joins_self_training and not (EXPERTS[name].uses_head and data.has_head)
+    ]
+    if members and not data.multi_label and data.has_documents:
+        by_expert, propagated, soft_labels = _self_train(data, soft_labels, propagated, by_expert, members)
     if not data.multi_label:
         for name in experts:
             by_expert[name] = EXPERTS[name].learn_from_posterior(data, by_expert[name], soft_labels)
@@ -93,17 +97,17 @@ def _self_train(
     topic_labels: np.ndarray,
     voting_labels: np.ndarray,
     by_expert: dict[str, dict[str, np.ndarray]],
-    teachers: Sequence[str],
+    members: Sequence[str],
 ) -> tuple[dict[str, dict[str, np.ndarray]], np.ndarray, np.ndarray]:
-    """Fit experts again on soft labels of the ensemble of ``teachers``.
+    """Fit experts again on soft labels of the ensemble of ``members``.
 
     They are averaged with the earlier ones: alone, they would reinforce the errors of the ensemble. Returns the arrays
     by expert, the labels by which texts vote, and the label distributions of the last round, ``(N, C)`` each.
     """
     by_expert = dict(by_expert)
-    weights = dict(zip(teachers, SELF_TRAINING_SHARPNESS * prior_weights(teachers, data), strict=True))
-    fixed = [name for name in teachers if not (EXPERTS[name].learns_from_documents or name == Neighbors.name)]
-    changing = [name for name in teachers if name not in fixed]
+    weights = dict(zip(members, SELF_TRAINING_SHARPNESS * prior_weights(members, data), strict=True))
+    fixed = [name for name in members if not (EXPERTS[name].learns_from_documents or name == Neighbors.name)]
+    changing = [name for name in members if name not in fixed]
     features = features_of_corpus(data.corpus, voting_labels, False)
     of_fixed = _pooled_logits(fixed, weights, by_expert, features)
     for round_number in range(SELF_TRAINING_ROUNDS):
@@ -114,7 +118,7 @@ def _self_train(
         data = _with_soft_labels(data, (topic_labels + posterior) / 2)
         voting_labels = (data.soft_labels + voting_labels) / 2
         features = features_of_corpus(data.corpus, voting_labels, False)
-        for name in teachers:
+        for name in members:
             if EXPERTS[name].learns_from_documents:
                 by_expert[name] = EXPERTS[name].fit(data)
     return by_expert, voting_labels, posterior

@@ -227,7 +227,7 @@ class Style(Expert):
     needs_words = True
     needs_single_label = True
     reads_style = True
-    teaches = False  # documents written alike need not be about the same
+    joins_self_training = False  # documents written alike need not be about the same
     arrays = {
         "mean": Array(("style numbers",), Range(0.0, LARGEST_NUMBER)),
         "deviation": Array(("style numbers",), Range(LEAST_DEVIATION / 2, LARGEST_NUMBER)),

@@ -22,7 +22,8 @@ from .log_linear_pool import expit
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-LABELS_PER_BLOCK = 128  # a block fits into the cache of the processor
+LABELS_PER_BLOCK = 32  # a block fits into the cache of the processor
+LABELS_PER_DENSE_BLOCK = 128  # products by a dense matrix are faster with more columns
 GRADIENT_TOLERANCE = 1e-3  # norm of the gradient at which a label is finished; the logits have about the same error
 MAX_NEWTON_STEPS = 50
 MAX_CONJUGATE_STEPS = 30
@@ -71,8 +72,9 @@ def fit_regressions(features: sp.csr_array, targets: np.ndarray, inverse_regular
     """
     text_products = TextProducts(features.astype(np.float32))
     found = np.zeros((features.shape[1], targets.shape[1]), np.float32)
-    for start in range(0, targets.shape[1], LABELS_PER_BLOCK):
-        columns = slice(start, start + LABELS_PER_BLOCK)
+    size = LABELS_PER_BLOCK if text_products.matrix is None else LABELS_PER_DENSE_BLOCK
+    for start in range(0, targets.shape[1], size):
+        columns = slice(start, start + size)
         block = Block(text_products, targets[:, columns].astype(np.float32), np.float32(inverse_regularization))
         found[:, columns] = text_products.transposed @ _minimize(block)
     return found.T

@@ -40,10 +40,13 @@ def test_regressions_equal_those_of_scikit_learn(texts, terms, labels):
         np.testing.assert_allclose(features @ found[label], features @ model.coef_[0], atol=2e-3)
 
 
-def test_labels_do_not_depend_on_those_beside_them(monkeypatch):
+@pytest.mark.parametrize("dense_speed", [0, 25])
+def test_labels_do_not_depend_on_those_beside_them(monkeypatch, dense_speed):
+    monkeypatch.setattr(logistic_regressions, "DENSE_SPEED", dense_speed)
     features, targets = make_problem(200, 60, 9)
     together = fit_regressions(features, targets, 20.0)
     monkeypatch.setattr(logistic_regressions, "LABELS_PER_BLOCK", 2)
+    monkeypatch.setattr(logistic_regressions, "LABELS_PER_DENSE_BLOCK", 2)
     np.testing.assert_allclose(fit_regressions(features, targets, 20.0), together, atol=2e-3)
 
 

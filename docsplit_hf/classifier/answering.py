@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays.passages import Predictions
 from ..arrays.snapshot import Snapshot, rows_of_texts
-from ..fitting.ensemble.content import have_no_content, warn_of_no_content
+from ..fitting.ensemble.content import warn_of_no_content
 from ..fitting.ensemble.guarantees import Guarantees
 from ..fitting.ensemble.predicting import predict_with_experts
 from ..fitting.ensemble.scoring import PreparedExperts
@@ -23,7 +23,7 @@ from ..fitting.label_sets import NO_LIMIT, check_level
 from ..fitting.prediction import CallOptions, Prediction, ReadingOptions, TextInputs, with_unreadable
 from ..fitting.rejection import HIGHEST_NOVELTY, RejectionLimits, min_held_out_texts
 from ..reading.files.failures import FailedFile
-from ..reading.inputs import InputRow, joined_texts, read_inputs, rows_of
+from ..reading.inputs import InputRow, joined_texts, read_inputs
 from ..reading.origins import Origin
 
 logger = logging.getLogger(__name__)
@@ -111,7 +111,8 @@ class Answering:
         ):
             while window := _next_inputs(inputs, min(size, most)):
                 snapshot = self.take_snapshot()  # the datastore may have changed since the last window
-                answers = self._answers_to(rows_of(window), snapshot, done)
+                rows = [one for one in window if isinstance(one, InputRow)]
+                answers = self._answers_to(rows, snapshot, done)
                 yield from with_unreadable(window, answers, best_only="top_k" not in self.options)
                 progress.update(len(window))
                 done += len(window)
@@ -128,17 +129,17 @@ class Answering:
         else:
             embedded = self.embed(texts, pairs)
         joined = joined_texts(texts, pairs)
-        if snapshot.fitted is not None and "reject" not in self.options:
-            warn_of_no_content(have_no_content(snapshot, joined), joined, done)
-        origins = [row.origin for row in rows]
-        prediction = self._predict(snapshot, joined, embedded, origins)
+        experts = self.prepare_experts(snapshot)
+        if experts is not None and "reject" not in self.options:
+            warn_of_no_content(experts.content, joined, done)
+        prediction = self._predict(snapshot, joined, embedded, origins=[row.origin for row in rows])
         return [prediction.answer(row) for row in range(len(rows))]
 
     def predict_embedded(self, embedded: Predictions, texts: list[str]) -> Prediction:
         """Predict texts that were embedded before."""
         snapshot = self.take_snapshot()
         self._check(snapshot)
-        return self._predict(snapshot, texts, embedded, origins=None)
+        return self._predict(snapshot, texts, embedded, origins=[None] * len(texts))
 
     def _check(self, snapshot: Snapshot) -> None:
         """Check options that depend on what was fitted."""
@@ -157,14 +158,14 @@ class Answering:
             _check_label_sets(options, experts, snapshot.label_names)
 
     def _predict(
-        self, snapshot: Snapshot, texts: list[str], embedded: Predictions, origins: list[Origin | None] | None
+        self, snapshot: Snapshot, texts: list[str], embedded: Predictions, origins: list[Origin | None]
     ) -> Prediction:
         """Predict with the fitted experts; otherwise, or with ``method="knn"``, with head and neighbors."""
         options = self.options
         experts = None if options.get("method") == "knn" else self.prepare_experts(snapshot)
         documents = None
         if wanted := options.get("return_documents"):
-            if not snapshot.document_count:
+            if snapshot.documents is None or not len(snapshot.documents.keys):
                 raise ValueError(f"return_documents={wanted}: there are no documents without labels.")
             documents = snapshot.documents.search(embedded.retrieval_embeddings, wanted, embedded.passages)
         inputs = TextInputs(texts=texts, embedded=embedded, documents=documents, origins=origins)

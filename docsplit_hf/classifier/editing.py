@@ -20,7 +20,7 @@ from ..arrays.snapshot import Snapshot, examples_of_texts, number_texts, rows_of
 from ..encoding.portable.modeling_knn_classifier import MULTI_LABEL
 from ..encoding.text_embedder import TextEmbedder
 from ..reading.files.failures import FailedFile
-from ..reading.inputs import InputRow, check_lengths, read_inputs, rows_of
+from ..reading.inputs import InputRow, check_lengths, read_inputs
 from ..reading.labels import (
     are_lists,
     describe_alike,
@@ -135,7 +135,7 @@ def _readable(given: Sequence[InputRow | FailedFile]) -> list[InputRow]:
         from ..reading.files.failure_lists import report_failures  # here, as texts are added without files
 
         report_failures(failed, len(given))
-    return rows_of(given)
+    return [one for one in given if isinstance(one, InputRow)]
 
 
 def _warn_of_alike(labels: Sequence[str | list[str]], known: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from .chunking import Chunk, probe_length
 from .embed_chunks import embed_chunks
 from .portable.configuration_knn_classifier import KNNClassifierConfig
 from .portable.modeling_knn_classifier import KNNClassifier
-from .portable.run_encoder import check_max_length, max_positions, use_packing
+from .portable.run_encoder import check_max_length, use_packing
 from .text_embedder import ChunkedEmbedder, EmbeddingOptions, TextEmbedder, combine_chunks
 
 LONGEST_INPUT = 1_000_000  # tokens; some tokenizers state a maximum length that is too large for their own backend
@@ -39,7 +39,7 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
 
     def longest_input(self) -> int:
         """The longest input in tokens: that of the configuration, or the encoder's number of positions."""
-        length = self.config.max_length or max_positions(self.model.encoder) or self.tokenizer.model_max_length
+        length = self.config.max_length or self.model.max_positions or self.tokenizer.model_max_length
         return min(length, LONGEST_INPUT)
 
     def use_precision(
@@ -58,7 +58,8 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
             raise ValueError(
                 f"passage_length={self.config.passage_length} is more than the {most} tokens that the model reads."
             )
-        check_max_length(self.max_length, self.model.encoder)
+        if self.max_length != self.model.max_positions:
+            check_max_length(self.max_length, self.model.encoder)
 
     def probe(self) -> np.ndarray:
         """Embed three fixed texts by torch, float32 ``(3, R)``; for an encoder in int8 also in int8, ``(6, R)``."""
@@ -72,6 +73,9 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
         """Embed all chunks of checked texts, and combine those of each text."""
         model = self.model.eval()
         config = self.config
+        if not texts:  # and no outputs, whose sizes could be read
+            no_logits = np.zeros((0, config.num_labels), np.float32)
+            return Predictions(no_logits, np.zeros((0, config.retrieval_size), np.float32), read_fraction=np.ones(0))
         first_pooled = self.chunk_settings().first_pooled
 
         def pool_states(states: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -88,7 +92,7 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
             pool_states=pool_states,
         )
         outputs = ((group, embeddings.numpy(), logits.numpy()) for group, (embeddings, logits) in groups)
-        return combine_chunks(outputs, len(texts), config.retrieval_size, config.num_labels, self.long_documents)
+        return combine_chunks(outputs, len(texts), self.long_documents)
 
 
 def make_embedder(

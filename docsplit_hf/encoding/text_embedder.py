@@ -10,6 +10,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -272,21 +273,21 @@ class PassagesOfTexts:
 
 
 def combine_chunks(
-    groups: Iterable[tuple[Sequence[Chunk], np.ndarray, np.ndarray]],
+    groups: Iterator[tuple[Sequence[Chunk], np.ndarray, np.ndarray]],
     texts: int,
-    dimension: int,
-    labels: int,
     strategy: str,
 ) -> Predictions:
-    """Combine the chunks of each of N texts, by groups of chunks with their embeddings and logits.
+    """Combine the chunks of each of N texts, at least one, by groups of chunks with their embeddings and logits.
 
-    ``dimension``, ``labels``: the numbers of columns of both. ``strategy``: the one that made the chunks.
+    ``strategy``: the one that made the chunks.
     """
+    first = next(groups)
+    dimension = first[1].shape[1]
     embeddings = ChunkAverages(texts, dimension, strategy)
-    logits = ChunkAverages(texts, labels, strategy, are_embeddings=False)
+    logits = ChunkAverages(texts, first[2].shape[1], strategy, are_embeddings=False)
     passages = PassagesOfTexts(texts, dimension) if strategy == PASSAGES else None
     read_fraction = np.ones(texts)
-    for chunks, embeddings_of_chunks, logits_of_chunks in groups:
+    for chunks, embeddings_of_chunks, logits_of_chunks in chain([first], groups):
         embeddings.add(chunks, embeddings_of_chunks)
         logits.add(chunks, logits_of_chunks)
         read_fraction[[chunk.text for chunk in chunks]] = [chunk.read_fraction for chunk in chunks]

@@ -64,7 +64,7 @@ def evaluate_parts(embedder: TextEmbedder, datastore: KNNDatastore, dataset: Dat
         parts = {"classifier": mixed.classifier, "knn": mixed.knn, "mixture": mixed.probabilities}
     experts = prepare_experts(snapshot)
     if experts is not None:
-        inputs = TextInputs(joined, predictions, documents=None)
+        inputs = TextInputs(joined, predictions, documents=None, origins=[None] * len(joined))
         parts["experts"] = predict_with_experts(experts, inputs, {}).probabilities
     targets = one_hot(snapshot.labels, np.arange(len(snapshot.label_names)))
     word_counts = _word_regression(snapshot, targets, joined)

@@ -106,16 +106,12 @@ class TextInputs(NamedTuple):
     texts: Sequence[str]  # pairs of texts are joined
     embedded: Predictions
     documents: SearchResult | None
-    origins: Sequence[Origin | None] | None = None  # None if no text comes from a file
-
-    def origin(self, row: int) -> Origin | None:
-        """Return the file and places of a text; None if it comes from no file."""
-        return None if self.origins is None else self.origins[row]
+    origins: Sequence[Origin | None]  # the file and places of each text; None if it comes from no file
 
     def span(self, row: int, start: int, end: int) -> TextSpan:
         """Describe a part of a text."""
         span = TextSpan(start=start, end=end, text=self.texts[row][start:end])
-        origin = self.origin(row)
+        origin = self.origins[row]
         return span if origin is None else span | origin.shown(start, end)
 
     def passage(self, row: int, number: int) -> TextSpan:
@@ -132,8 +128,9 @@ class Prediction(NamedTuple):
     options: CallOptions
     label_names: tuple[str, ...]
     probabilities: np.ndarray  # float64 (N, L)
-    neighbors: Any  # nearest first; has ``example`` and ``query_passage``, as ``SearchResult``
-    neighbor_weights: np.ndarray  # (N, k) or wider
+    # Nearest first; has ``example`` and ``query_passage``, as ``SearchResult``. By fitted experts, None unless shown.
+    neighbors: Any
+    neighbor_weights: np.ndarray | None  # (N, k) or wider; None without neighbors
     thresholds: np.ndarray | None = None  # (L,), by fitted experts, if a text may have several labels
     novelty: np.ndarray | None = None  # (N,), by fitted experts, from 0 to 1; on request
     tree: LabelTree = FLAT  # of the L labels
@@ -150,13 +147,14 @@ class Prediction(NamedTuple):
         options = self.options
         best_only = "top_k" not in options
         scores = self.probabilities[row]
-        count = min(options.get("return_neighbors", 0), self.neighbor_weights.shape[1])
+        wanted = options.get("return_neighbors", 0)
+        count = min(wanted, self.neighbor_weights.shape[1]) if wanted else 0
         neighbors = [_neighbor(self, row, rank) for rank in range(count)]
         answers: list[Answer] = []
         for label in np.argsort(-scores, kind="stable")[: options.get("top_k", 1)]:
             name = self.label_names[label]
             answer = Answer(label=name, score=float(scores[label]))
-            if options.get("return_neighbors"):
+            if wanted:
                 of_label = [one for one in neighbors if name in one.get("labels", [one.get("label")])]
                 answer["neighbors"] = neighbors if best_only else of_label
             if options.get("explain"):
@@ -165,7 +163,7 @@ class Prediction(NamedTuple):
                 answer["path"] = _path(self, row, int(label))
             answers.append(answer)
         best = answers[0]
-        origin = self.inputs.origin(row)
+        origin = self.inputs.origins[row]
         if origin is not None:
             best |= _place(self, row, origin, best.get("explanation"))
         _add_labels(self, row, best)

@@ -73,11 +73,6 @@ def _read_files(items: Iterable[Any], progress_total: int | None) -> Iterator[tu
             yield item, None
 
 
-def rows_of(given: Sequence[InputRow | FailedFile]) -> list[InputRow]:
-    """The inputs that were read."""
-    return [row for row in given if isinstance(row, InputRow)]
-
-
 def labels_of_folders(files: Sequence[FileInput], folder: Path) -> list[str]:
     """Return the first sub-folder of each file as its label."""
     for file in files:

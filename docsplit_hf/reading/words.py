@@ -1,8 +1,7 @@
-"""Words of a text, in scripts with and without spaces, and word triples (shingles) of texts, as hashes."""
+"""Numbered words of texts, and their word triples (shingles), as hashes."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import count
@@ -10,15 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .characters import words_of
+
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-MAX_CHARACTERS = 2**20  # of a text, about the length of a long book; the rest is ignored
-# Thai, Lao, Khmer, Burmese, Japanese and Chinese: pairs of neighboring characters are used as words.
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-_SPACED_WORD = re.compile(r"\w\w+")
-_RUN = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]{{2,}}")
 WORDS_PER_SHINGLE = 3  # a shorter text is one shingle
 MAX_SHINGLES = 256  # per text; longer texts keep the 256 smallest hashes, a random sample
 WORDS_PER_BLOCK = 2**20  # words hashed at a time, to bound memory
@@ -38,18 +33,6 @@ def number_words(texts: Sequence[str]) -> NumberedWords:
     numbers: dict[str, int] = defaultdict(count().__next__)
     of_texts = [np.array([numbers[word] for word in words_of(text)], np.int32) for text in texts]
     return NumberedWords(list(numbers), of_texts)
-
-
-def words_of(text: str) -> list[str]:
-    """Split a text into lowercase words; in scripts without spaces, into pairs of neighboring characters."""
-    text = text[:MAX_CHARACTERS].lower()
-    if not _HAS_UNSPACED.search(text):
-        return _SPACED_WORD.findall(text)
-    words: list[str] = []
-    for run in _RUN.findall(text):
-        pairs = [run[i : i + 2] for i in range(max(len(run) - 1, 1))]
-        words += pairs if _HAS_UNSPACED.match(run) else [run]
-    return words
 
 
 class Shingles(NamedTuple):

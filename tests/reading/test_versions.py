@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold
 
 from docsplit_hf import group_versions
+from docsplit_hf.reading.characters import words_of
 from docsplit_hf.reading.versions import (
     MAX_FRACTION_OF_GROUP,
     MAX_HOLDERS,
@@ -21,7 +22,7 @@ from docsplit_hf.reading.versions import (
     groups_of_pairs,
     version_pairs,
 )
-from docsplit_hf.reading.words import MAX_SHINGLES, number_words, words_of
+from docsplit_hf.reading.words import MAX_SHINGLES, number_words
 
 
 def article(words, seed):

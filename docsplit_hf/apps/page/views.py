@@ -49,7 +49,7 @@ def highlight_passage(text: str | None, words: Iterable[str], passage: Mapping[s
 
 def _pattern(words: Iterable[str]) -> re.Pattern[str]:
     """The pattern of the words: whole words, except in scripts without spaces."""
-    from ...reading.words import words_of
+    from ...reading.characters import words_of
 
     longest = sorted(words, key=len, reverse=True)
     # True if the tokenizer treats the word as part of a longer one, that is, if its script separates words by spaces.

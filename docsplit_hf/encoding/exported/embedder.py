@@ -175,8 +175,7 @@ class ExportedEmbedder(ChunkedEmbedder):
             embeddings[batch], *of_head = self._session.run(None, inputs)
             if of_head:
                 logits[batch] = of_head[0]
-        outputs = [(chunks, embeddings, logits)]
-        return combine_chunks(outputs, len(texts), config.dimension, config.num_labels, self.long_documents)
+        return combine_chunks(iter([(chunks, embeddings, logits)]), len(texts), self.long_documents)
 
     def probe(self) -> np.ndarray:
         """Embed three fixed texts, float32 ``(3, R)``, by which a datastore recognizes the encoder."""

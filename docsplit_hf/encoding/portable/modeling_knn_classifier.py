@@ -20,7 +20,7 @@ from transformers.activations import ACT2FN
 from transformers.utils import ModelOutput
 
 from .configuration_knn_classifier import KNNClassifierConfig
-from .run_encoder import check_pooling, describe_projection, make_projection, pool, run_encoder
+from .run_encoder import check_pooling, describe_projection, make_projection, max_positions, pool, run_encoder
 
 MULTI_LABEL = "multi_label_classification"
 PROBLEM_TYPES = (None, "single_label_classification", MULTI_LABEL)
@@ -91,6 +91,7 @@ class KNNClassifier(PreTrainedModel):
         self.encoder = AutoModel.from_config(config.encoder_config, dtype=torch.get_default_dtype())
         if "add_pooling_layer" in inspect.signature(type(self.encoder).__init__).parameters:
             self.encoder.pooler = None  # it is not used, so it is neither trained nor saved
+        self.max_positions = max_positions(self.encoder)  # found once, as it takes a walk over all modules
         self.dropout = nn.Dropout(_classifier_dropout(config))
         self.classifier = _classification_head(config) if config.num_labels else None
         self.projection = None

@@ -14,9 +14,8 @@ from tqdm.auto import tqdm
 from ...arrays.passages import Predictions
 from ...arrays.row_table import rows_at
 from ...arrays.snapshot import Snapshot
+from ...reading.characters import words_of
 from ...reading.inputs import as_list, joined_texts, texts_and_pairs
-from ...reading.words import words_of
-from ..ensemble.content import have_no_content
 from ..ensemble.scoring import PreparedExperts, score_texts
 from ..experts.corpus import id_numbers, texts_in
 from ..experts.text_vectors import unit
@@ -84,7 +83,7 @@ def measure_period(
         closeness=near,
         novelty=novelty,
         unknown_words=_unknown_fractions(known, texts),
-        without_content=have_no_content(ready.snapshot, texts),
+        without_content=np.array([ready.content.is_missing(text) for text in texts], bool),
     )
 
 

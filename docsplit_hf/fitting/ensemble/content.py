@@ -6,15 +6,14 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ...arrays.row_table import values_of
 from ...arrays.snapshot import Snapshot
+from ...reading.characters import words_of
 from ...reading.inputs import joined_texts
 from ...reading.text_warnings import log_at_end
-from ...reading.words import words_of
 
 logger = logging.getLogger(__name__)
 
@@ -44,17 +43,8 @@ class KnownContent(NamedTuple):
         return len(words) <= MAX_WORDS and words <= self.common and words not in self.word_sets
 
 
-_known: WeakKeyDictionary[Snapshot, KnownContent] = WeakKeyDictionary()
-
-
-def known_content(snapshot: Snapshot) -> KnownContent:
-    """Content of the examples of a snapshot, computed once."""
-    if snapshot not in _known:
-        _known[snapshot] = _content_of_examples(snapshot)
-    return _known[snapshot]
-
-
-def _content_of_examples(snapshot: Snapshot) -> KnownContent:
+def content_of_examples(snapshot: Snapshot) -> KnownContent:
+    """Find the common words of the examples of a snapshot, and the examples without other words."""
     first = np.arange(min(len(snapshot.keys), MAX_EXAMPLES))
     columns = [values_of(snapshot.rows[name], first) for name in ("text", "text_pair")]
     texts = [text.strip() for text in joined_texts(*columns)]
@@ -78,15 +68,9 @@ def _content_of_examples(snapshot: Snapshot) -> KnownContent:
     )
 
 
-def have_no_content(snapshot: Snapshot, texts: Sequence[str]) -> np.ndarray:
-    """Return which of N texts have no content, bool ``(N,)``."""
-    known = known_content(snapshot)
-    return np.array([known.is_missing(text) for text in texts], bool)
-
-
-def warn_of_no_content(is_missing: np.ndarray, texts: Sequence[str], first: int) -> None:
+def warn_of_no_content(content: KnownContent, texts: Sequence[str], first: int) -> None:
     """Log the number of texts without content, except empty ones; ``first`` is the number of the first text."""
-    missing = [number for number in np.flatnonzero(is_missing).tolist() if texts[number].strip()]
+    missing = [number for number, text in enumerate(texts) if text.strip() and content.is_missing(text)]
     example = f"text {first + missing[0]}, {texts[missing[0]][:MAX_LOGGED_CHARACTERS]!r}" if missing else ""
     log_at_end(_log_no_content, (), np.array([len(missing), len(texts)]), example)
 

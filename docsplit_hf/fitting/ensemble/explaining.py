@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from ...reading.characters import words_of
 from ...reading.files.places import Place
 from ...reading.origins import Origin
-from ...reading.words import words_of
 from ..experts.registry import EXPERTS
 from ..prediction import Explanation, WordWeight
 from .fitted_ensemble import Ensemble

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...arrays.fitted_state import FittedState
 from ...arrays.snapshot import Snapshot
-from ...reading.words import words_of
+from ...reading.characters import words_of
 from ..experts.corpus import id_numbers, texts_in
 from ..experts.registry import EXPERTS, Learned
 from ..experts.schema import (

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from ..label_sets import label_sets
 from ..label_tree import FLAT, NO_LEVEL
 from ..prediction import CallOptions, Explanation, Prediction, ShownText, TextInputs
 from ..rejection import RejectionLimits
-from .content import have_no_content
 from .explaining import deciding_place, explain
 from .scoring import PreparedExperts, Scores, score_texts
 
@@ -62,6 +60,42 @@ class VotersForDisplay:
         return (self._nearest.examples, column) if column < examples else (self._nearest.documents, column - examples)
 
 
+@dataclass(frozen=True, eq=False)
+class Explainer:
+    """Explains labels of scored texts."""
+
+    experts: PreparedExperts
+    inputs: TextInputs
+    scored: Scores
+    # By text: of each of its passages, ``(p, L)``. The labels of a text are explained one by one.
+    by_passage: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def explain(self, row: int, label: int) -> Explanation:
+        """Explain a label of a text, both by number."""
+        inputs = self.inputs
+        explanation = explain(self.scored, self.experts.ensemble, row, label)
+        passages = inputs.embedded.passages
+        origin = inputs.origins[row]
+        if passages is not None and passages.counts[row] > 1:
+            probabilities = self._probabilities_of_passages(row)[:, label]
+            best = int(np.flatnonzero(probabilities >= probabilities.max() - PROBABILITY_TOLERANCE)[0])
+            explanation["passage"] = inputs.passage(row, best)
+        elif origin is not None and len(origin.places) > 1:
+            place = deciding_place(self.scored, self.experts.ensemble, row, label, inputs.texts[row], origin)
+            if place is not None:
+                explanation["passage"] = inputs.span(row, place.start, place.end)
+        return explanation
+
+    def _probabilities_of_passages(self, row: int) -> np.ndarray:
+        """Score each passage of a text; head logits are those of the whole text."""
+        if row not in self.by_passage:
+            embeddings, spans = self.inputs.embedded.passages.of(row)
+            parts = [self.inputs.texts[row][start:end] for start, end in spans]
+            head_logits = self.inputs.embedded.logits[[row] * len(parts)]
+            self.by_passage[row] = score_texts(self.experts, embeddings, parts, head_logits).probabilities
+        return self.by_passage[row]
+
+
 def predict_with_experts(
     experts: PreparedExperts,
     inputs: TextInputs,
@@ -92,17 +126,17 @@ def predict_with_experts(
             levels = _levels_by_label(experts, scored, novelty, limits)
         else:
             levels = guarantees.answered_levels(scored.probabilities, novelty, limits.error, limits.novelty, tree)
-        has_no_content = have_no_content(experts.snapshot, inputs.texts)
+        has_no_content = np.array([experts.content.is_missing(text) for text in inputs.texts], bool)
         levels = np.where(has_no_content, NO_LEVEL, levels)
     is_in_set, per_class = (None, False) if labels_at is None else _label_sets(experts, scored, labels_at)
-    voters = VotersForDisplay(experts, scored)
+    voters = VotersForDisplay(experts, scored) if options.get("return_neighbors") else None
     return Prediction(
         inputs=inputs,
         options=options,
         label_names=label_names,
         probabilities=scored.probabilities,
         neighbors=voters,
-        neighbor_weights=voters.weights,
+        neighbor_weights=None if voters is None else voters.weights,
         thresholds=experts.thresholds,
         novelty=novelty,
         tree=tree,
@@ -110,7 +144,7 @@ def predict_with_experts(
         has_no_content=has_no_content,
         is_in_set=is_in_set,
         labels_per_class=per_class,
-        explain=_explainer(experts, inputs, scored),
+        explain=Explainer(experts, inputs, scored).explain,
     )
 
 
@@ -137,31 +171,3 @@ def _label_sets(experts: PreparedExperts, scored: Scores, level: float) -> tuple
     is_fitted = np.isin(np.arange(len(all_limits)), scored.columns)
     is_possible = is_fitted | (scored.probabilities > 0)  # other labels may have no example at all
     return is_in_set & is_possible, limits.per_class
-
-
-def _explainer(experts: PreparedExperts, inputs: TextInputs, scored: Scores) -> Callable[[int, int], Explanation]:
-    """Make a function that explains a label of a scored text, both by number."""
-
-    @cache  # the labels of a text are explained one by one
-    def of_passages(row: int) -> np.ndarray:
-        """Score each passage, ``(p, L)``; head logits are those of the whole text."""
-        embeddings, spans = inputs.embedded.passages.of(row)
-        parts = [inputs.texts[row][start:end] for start, end in spans]
-        head_logits = inputs.embedded.logits[[row] * len(parts)]
-        return score_texts(experts, embeddings, parts, head_logits).probabilities
-
-    def explained(row: int, label: int) -> Explanation:
-        explanation = explain(scored, experts.ensemble, row, label)
-        passages = inputs.embedded.passages
-        origin = inputs.origin(row)
-        if passages is not None and passages.counts[row] > 1:
-            probabilities = of_passages(row)[:, label]
-            best = int(np.flatnonzero(probabilities >= probabilities.max() - PROBABILITY_TOLERANCE)[0])
-            explanation["passage"] = inputs.passage(row, best)
-        elif origin is not None and len(origin.places) > 1:
-            place = deciding_place(scored, experts.ensemble, row, label, inputs.texts[row], origin)
-            if place is not None:
-                explanation["passage"] = inputs.span(row, place.start, place.end)
-        return explanation
-
-    return explained

@@ -21,6 +21,7 @@ from ..experts.neighbor_expert import (
 from ..experts.registry import EXPERTS
 from ..experts.style_expert import style_of_texts
 from ..rejection import familiarity
+from .content import KnownContent, content_of_examples
 from .fitted_ensemble import Ensemble, Fit, check_state
 
 if TYPE_CHECKING:
@@ -40,12 +41,15 @@ class PreparedExperts(NamedTuple):
     columns: np.ndarray  # (C,): numbers of the fitted labels among all labels
     fitted: Fit | None = None  # None while it is fitted
     thresholds: np.ndarray | None = None  # (L,): of all labels, if texts may have several
+    content: KnownContent | None = None  # None while the ensemble is fitted
 
     @classmethod
     def of(cls, snapshot: Snapshot, fitted: Fit) -> PreparedExperts:
         """Prepare a fit: examples vote by their present labels, documents by those propagated in ``fit``."""
         thresholds = fitted.label_thresholds(snapshot.label_names)
-        return cls.of_ensemble(snapshot, fitted.ensemble)._replace(fitted=fitted, thresholds=thresholds)
+        return cls.of_ensemble(snapshot, fitted.ensemble)._replace(
+            fitted=fitted, thresholds=thresholds, content=content_of_examples(snapshot)
+        )
 
     @classmethod
     def of_ensemble(cls, snapshot: Snapshot, ensemble: Ensemble) -> PreparedExperts:

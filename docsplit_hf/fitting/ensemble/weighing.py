@@ -197,7 +197,7 @@ def out_of_scope_fraction(problem: Problem, ensemble: Ensemble, scores: HeldOutS
     """Estimate the fraction of documents of labels without examples; 0 if chance may explain it."""
     snapshot = problem.snapshot
     corpus = problem.corpus
-    if not snapshot.document_count:
+    if snapshot.documents is None or not len(snapshot.documents.keys):
         return 0.0
     weighted = _with_weights(ensemble, weights, compares_with_documents=False)
     documents = snapshot.documents.take(corpus.sampled_documents())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...reading.words import MAX_CHARACTERS
+from ...reading.characters import MAX_CHARACTERS
 from .expert import Expert
 from .linear_probe import fit_probe
 from .schema import REGRESSION_WEIGHTS, Array, Range

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from ...arrays.keys import LARGEST_VALUE
-from ...reading.words import NumberedWords, words_of
+from ...reading.characters import words_of
+from ...reading.words import NumberedWords
 from .schema import UNIT_COMPONENTS, Array, Range
 
 if TYPE_CHECKING:

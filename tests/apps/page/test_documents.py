@@ -20,8 +20,8 @@ from docsplit_hf.apps.page.documents import (
 from docsplit_hf.apps.page.planned import write_answers
 from docsplit_hf.apps.page.sessions import PageLimits, Session
 from docsplit_hf.apps.page.views import answer, answered, find_row
+from docsplit_hf.reading.characters import words_of
 from docsplit_hf.reading.example_texts import load_example_texts
-from docsplit_hf.reading.words import words_of
 
 from ...documents import write_damaged, write_docx, write_pdf
 

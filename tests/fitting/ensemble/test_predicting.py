@@ -23,7 +23,7 @@ def test_weights_and_labels_of_shown_neighbors_give_the_label_proportions(docume
     store = fitted_store(documents=documents, multi_label=multi_label)
     ready = prepare_experts(store.snapshot)
     _, keys, texts = make_queries()
-    inputs = TextInputs(texts, Predictions(np.zeros((9, 0), np.float32), keys), documents=None)
+    inputs = TextInputs(texts, Predictions(np.zeros((9, 0), np.float32), keys), documents=None, origins=[None] * 9)
     prediction = predict_with_experts(ready, inputs, {"return_neighbors": 100})
     expected = score_texts(ready, keys, texts, None).neighbor_label_proportions
     propagated = {}

@@ -16,7 +16,8 @@ from docsplit_hf.fitting.experts.text_vectors import (
     fit_words,
     unit,
 )
-from docsplit_hf.reading.words import MAX_CHARACTERS, number_words, words_of
+from docsplit_hf.reading.characters import MAX_CHARACTERS, words_of
+from docsplit_hf.reading.words import number_words
 
 from ..ensemble.stores import make_keys, make_texts
 

@@ -17,8 +17,8 @@ from ..fitting.ensemble.fitted_ensemble import SUGGESTED_SETTING
 from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts
 from ..fitting.experts.corpus import texts_in
 from ..reading.inputs import joined_texts
+from ..reading.shingles import number_words
 from ..reading.versions import version_pairs
-from ..reading.words import number_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

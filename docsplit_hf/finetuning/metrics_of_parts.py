@@ -21,7 +21,7 @@ from ..fitting.prediction import TextInputs
 from ..metrics.registry import Accuracy, LogLoss, MacroF1, MatthewsCorrelation
 from ..reading.inputs import joined_texts
 from ..reading.labels import label_array, texts_of
-from ..reading.words import number_words
+from ..reading.shingles import number_words
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .words import MAX_SHINGLES, number_words, shingles_of
+from .shingles import MAX_SHINGLES, number_words, shingles_of
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

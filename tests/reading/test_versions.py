@@ -10,6 +10,7 @@ from sklearn.model_selection import GroupKFold
 
 from docsplit_hf import group_versions
 from docsplit_hf.reading.characters import words_of
+from docsplit_hf.reading.shingles import MAX_SHINGLES, number_words
 from docsplit_hf.reading.versions import (
     MAX_FRACTION_OF_GROUP,
     MAX_HOLDERS,
@@ -22,7 +23,6 @@ from docsplit_hf.reading.versions import (
     groups_of_pairs,
     version_pairs,
 )
-from docsplit_hf.reading.words import MAX_SHINGLES, number_words
 
 
 def article(words, seed):

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ...arrays.snapshot import number_texts
 from ...reading.inputs import joined_texts
-from ...reading.words import MAX_SHINGLES, Shingles, number_words, shingles_of
+from ...reading.shingles import MAX_SHINGLES, Shingles, number_words, shingles_of
 from ..experts.corpus import nearest_rows
 from ..experts.log_linear_pool import softmax
 from .report import ConfusedLabels

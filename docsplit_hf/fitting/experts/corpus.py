@@ -14,7 +14,7 @@ from ...arrays.row_table import rows_at
 from ...content_hash import short_digest
 from ...reading.characters import replace_lone_surrogates
 from ...reading.inputs import joined_texts
-from ...reading.words import number_words
+from ...reading.shingles import number_words
 from .expert import Corpus
 from .style_expert import STYLE_NUMBERS, style_of_texts
 from .text_vectors import fit_document_vectors, fit_words

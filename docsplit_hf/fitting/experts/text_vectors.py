@@ -15,7 +15,7 @@ import numpy as np
 
 from ...arrays.keys import LARGEST_VALUE
 from ...reading.characters import words_of
-from ...reading.words import NumberedWords
+from ...reading.shingles import NumberedWords
 from .schema import UNIT_COMPONENTS, Array, Range
 
 if TYPE_CHECKING:

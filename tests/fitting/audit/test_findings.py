@@ -28,7 +28,7 @@ from docsplit_hf.fitting.audit.findings import (
 )
 from docsplit_hf.fitting.experts.text_vectors import unit
 from docsplit_hf.reading.characters import words_of
-from docsplit_hf.reading.words import MAX_SHINGLES, WORDS_PER_SHINGLE, number_words, shingles_of
+from docsplit_hf.reading.shingles import MAX_SHINGLES, WORDS_PER_SHINGLE, number_words, shingles_of
 
 
 def make_vectors(count, copies=0, seed=0):

@@ -17,7 +17,7 @@ from docsplit_hf.fitting.experts.text_vectors import (
     unit,
 )
 from docsplit_hf.reading.characters import MAX_CHARACTERS, words_of
-from docsplit_hf.reading.words import number_words
+from docsplit_hf.reading.shingles import number_words
 
 from ..ensemble.stores import make_keys, make_texts
 

@@ -145,6 +145,11 @@ class Snapshot:
         return self.labels.ndim == 2
 
     @property
+    def document_count(self) -> int:
+        """Number of documents without labels."""
+        return 0 if self.documents is None else len(self.documents.keys)
+
+    @property
     def outside_index(self) -> int:
         """Number of searched keys that were added or removed since the index was built."""
         if self.index is None:

@@ -165,7 +165,7 @@ class Answering:
         experts = None if options.get("method") == "knn" else self.prepare_experts(snapshot)
         documents = None
         if wanted := options.get("return_documents"):
-            if snapshot.documents is None or not len(snapshot.documents.keys):
+            if not snapshot.document_count:
                 raise ValueError(f"return_documents={wanted}: there are no documents without labels.")
             documents = snapshot.documents.search(embedded.retrieval_embeddings, wanted, embedded.passages)
         inputs = TextInputs(texts=texts, embedded=embedded, documents=documents, origins=origins)

@@ -58,7 +58,7 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
             raise ValueError(
                 f"passage_length={self.config.passage_length} is more than the {most} tokens that the model reads."
             )
-        if self.max_length != self.model.max_positions:
+        if self.max_length != self.model.max_positions:  # the check walks over all modules
             check_max_length(self.max_length, self.model.encoder)
 
     def probe(self) -> np.ndarray:
@@ -73,7 +73,7 @@ class ClassifierEmbedder(ChunkedEmbedder, TextEmbedder):
         """Embed all chunks of checked texts, and combine those of each text."""
         model = self.model.eval()
         config = self.config
-        if not texts:  # and no outputs, whose sizes could be read
+        if not texts:  # otherwise sizes are those of the first outputs
             no_logits = np.zeros((0, config.num_labels), np.float32)
             return Predictions(no_logits, np.zeros((0, config.retrieval_size), np.float32), read_fraction=np.ones(0))
         first_pooled = self.chunk_settings().first_pooled

@@ -23,7 +23,6 @@ logger = logging.getLogger(__name__)
 Engine = Callable[..., ModelOutput]  # replaces the forward of an encoder, such as a compiled copy
 PACKINGS = ("auto", "on", "off")
 POOLINGS = ("cls", "mean", "max", "last")
-UNKNOWN_POOLING = f"pooling must be one of {POOLINGS}, got {{!r}}."
 NO_WEIGHTS = "its weights are not loaded in this process, so that packing cannot be tried"
 PACKED = "docsplit_packed"  # the attention implementation of packed encoders
 
@@ -140,7 +139,7 @@ def use_packing(model: PreTrainedModel, packing: str = "auto") -> bool:
 def check_pooling(pooling: str) -> str:
     """Return ``pooling`` if there is one of that name; raise otherwise."""
     if pooling not in POOLINGS:
-        raise ValueError(UNKNOWN_POOLING.format(pooling))
+        raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}.")
     return pooling
 
 
@@ -152,6 +151,7 @@ def pool(
     ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. Tokens before ``first_pooled`` are left out, but
     never the last token of a row.
     """
+    check_pooling(pooling)
     rows = torch.arange(len(hidden_states), device=hidden_states.device)
     last = attention_mask.sum(1) - 1
     first = last.clamp(max=first_pooled)
@@ -165,8 +165,6 @@ def pool(
     mask = mask[:, :, None]
     if pooling == "max":
         return hidden_states.masked_fill(~mask, -torch.inf).amax(1)
-    if pooling != "mean":
-        raise ValueError(UNKNOWN_POOLING.format(pooling))
     # Summed in float32: in float16 the states of a long document overflow.
     total = hidden_states.masked_fill(~mask, 0).sum(1, dtype=torch.promote_types(hidden_states.dtype, torch.float32))
     return (total / mask.sum(1)).to(hidden_states.dtype)

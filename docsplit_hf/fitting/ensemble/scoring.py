@@ -55,7 +55,8 @@ class PreparedExperts(NamedTuple):
     def of_ensemble(cls, snapshot: Snapshot, ensemble: Ensemble) -> PreparedExperts:
         """Prepare an ensemble while it is fitted."""
         places = places_of_documents(snapshot, ensemble.ids)
-        return cls(snapshot, ensemble, places, ensemble.label_columns(snapshot.label_names))
+        columns = ensemble.label_columns(snapshot.label_names)
+        return cls(snapshot=snapshot, ensemble=ensemble, places=places, columns=columns)
 
 
 def prepare_experts(snapshot: Snapshot, before: PreparedExperts | None = None) -> PreparedExperts | None:

@@ -197,12 +197,17 @@ def out_of_scope_fraction(problem: Problem, ensemble: Ensemble, scores: HeldOutS
     """Estimate the fraction of documents of labels without examples; 0 if chance may explain it."""
     snapshot = problem.snapshot
     corpus = problem.corpus
-    if snapshot.documents is None or not len(snapshot.documents.keys):
+    if not snapshot.document_count:
         return 0.0
     weighted = _with_weights(ensemble, weights, compares_with_documents=False)
     documents = snapshot.documents.take(corpus.sampled_documents())
     scored = score_features(
-        PreparedExperts(snapshot, weighted, corpus.documents, weighted.label_columns(snapshot.label_names)),
+        PreparedExperts(
+            snapshot=snapshot,
+            ensemble=weighted,
+            places=corpus.documents,
+            columns=weighted.label_columns(snapshot.label_names),
+        ),
         documents.keys,
         None if corpus.words is None else corpus.words[corpus.sample],
         corpus.style[corpus.sample],

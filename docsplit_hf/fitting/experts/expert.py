@@ -141,9 +141,7 @@ class Expert:
     needs_teacher: ClassVar[bool] = False  # requires a decision model's answers about documents
     uses_head: ClassVar[bool] = False  # returns the logits of a trained classification head, if there is one
     learns_from_documents: ClassVar[bool] = False  # is fitted again in each round of self-training
-    joins_self_training: ClassVar[bool] = (
-        True  # takes part in the predictions that the experts learn from in self-training
-    )
+    joins_self_training: ClassVar[bool] = True  # the experts also learn from its predictions
     reads_style: ClassVar[bool] = False  # requires the numbers of ``style_expert.py``
     arrays: ClassVar[Mapping[str, Array]] = {}  # that ``fit`` returns; saved folders are checked against them
 

@@ -120,7 +120,7 @@ def nearest_texts(
     count = max(VOTERS, least) + exclude_copies
     equal = EQUAL_DISTANCE * np.square(queries).sum(1, keepdims=True) if exclude_copies else -1.0
     examples = snapshot.search(queries, count, passages)
-    if snapshot.documents is None or not len(snapshot.documents.keys):
+    if not snapshot.document_count:
         distances = np.where(examples.distances > equal, examples.distances, np.inf)
         return NearestTexts(examples, None, None, distances)
     # More, as those that were added later do not vote.

@@ -151,8 +151,9 @@ def refine_labels(data: TrainingData, propagated: np.ndarray) -> np.ndarray:
         head_logits=None,
         multi_label=False,
     )
-    learned = ({}, EXPERTS[Names.name].fit(data))
-    scores = np.array([EXPERTS[name].score(own, features) for name, own in zip(pair, learned, strict=True)], np.float64)
+    by_neighbors = EXPERTS[Neighbors.name].score({}, features)
+    by_names = EXPERTS[Names.name].score(EXPERTS[Names.name].fit(data), features)
+    scores = np.array([by_neighbors, by_names], dtype=np.float64)
     weights = prior_weights(pair, data) / spread_of_scores(scores, False)
     soft_labels = pool(scores, weights / weights[0], False).astype(np.float32)
     soft_labels[data.rows] = data.targets

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 SHOWN_FILES = 20
 PLAN_COLUMNS = ("file", "label", "page", "reason", "confidence", "destination")
+FIRST = ("model_name_or_path",)  # may be given without its name
 MAIN_OPTIONS = (
     "model_name_or_path", "predict", "predict_output", "dry_run", "safe_csv", "text_column", "explain", "reject",
     "novelty", "labels_at", "return_neighbors", "max_length",
@@ -267,7 +268,7 @@ def _shown_name(entry: SortedFile, source: Path) -> str:
 def parse(words: list[str] | None = None) -> tuple[PredictionArguments, AnswerArguments, PredictionFiles]:
     """Parse a command line, and check its files before anything is computed; None: that of the process."""
     arguments, answers = read_options(
-        (PredictionArguments, AnswerArguments), __doc__, first=("model_name_or_path",), main=MAIN_OPTIONS, words=words
+        (PredictionArguments, AnswerArguments), __doc__, first=FIRST, main=MAIN_OPTIONS, words=words
     )
     answers.call_options()  # raises if options contradict each other
     return arguments, answers, arguments.files()

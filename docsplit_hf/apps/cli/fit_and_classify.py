@@ -10,6 +10,7 @@ from typing import Any
 
 from ...extras import check_full_installation, options_of
 from . import classify, fit
+from .commands import with_options
 from .fit_arguments import FitArguments
 from .labeled_arguments import LabeledArguments
 from .options import OUTPUT_DIR
@@ -22,7 +23,7 @@ def two_commands(words: Sequence[str]) -> list[list[str]]:
     Options that neither knows are left to ``docsplit fit`` if one of its own is similar, so that its parser suggests
     it; otherwise to ``docsplit classify``.
     """
-    given = {name.removeprefix("--"): values for name, values in options_of(words)}
+    given = {name.removeprefix("--"): values for name, values in options_of(with_options(classify.FIRST, list(words)))}
     if "dataset_name" not in given:
         return []
     of_fit = _names(LabeledArguments, FitArguments)

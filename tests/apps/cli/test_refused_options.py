@@ -52,6 +52,11 @@ TWO = {
         ["--dataset_name a.csv --model_name_or_path e --output_dir o",
          "--model_name_or_path o --predict c.csv --explian"],
     ),
+    "its encoder as the first word": (
+        "e --dataset_name a.csv --predict c.csv",
+        ["--model_name_or_path e --dataset_name a.csv",
+         "--model_name_or_path output/classification --predict c.csv"],
+    ),
     "a misspelled option of fit": (
         "--dataset_name a.csv --lable_column kind --predict c.csv",
         ["--dataset_name a.csv --lable_column kind", "--predict c.csv --model_name_or_path output/classification"],

@@ -1,12 +1,14 @@
-"""Requests a second and seconds a request of ``docsplit serve``, beside the pipeline in a loop and a plain handler.
+"""Requests a second and seconds a request of ``docsplit serve``, beside an upper bound and a plain handler.
 
     python -m benchmarks.speed.serving --task data/bbc_news --output docs/results/speed/serving.jsonl
 
 The task is a folder with train.jsonl and test.jsonl (text, label; also .jsonl.gz), whose texts are cut to 200 words. A
 classifier of the included encoder is fitted, in float32 and in int8, and served on this machine; clients in a process
 of their own send one text a request, each the next one when it has its answer. "plain" is a FastAPI handler that calls
-the pipeline, in FastAPI's threads, and "loop" calls the pipeline without HTTP. Last come many requests with short texts
-(about 15 tokens) to one server in float32, whose memory is recorded after each tenth of them.
+the pipeline, in FastAPI's threads. "bound" and "bound int8" call the pipeline in a loop, without HTTP, with as many
+texts as there are clients: a server that reads the texts of all clients together can hardly answer faster. Last come
+many requests with short texts (about 15 tokens) to one server in float32, whose memory is recorded after each tenth of
+them.
 
 Besides requests a second, a record has the processor time of the server for a request, which other programs on the
 machine change little. --table prints the table of docs/serving.md from the records; of equal measurements it takes the
@@ -38,11 +40,12 @@ from docsplit_hf.training.markdown import table
 WORDS = 200
 EXAMPLES = 200
 DOCUMENTS = 500
-SYSTEMS = ("loop", "plain", "float32", "int8")
+SYSTEMS = ("bound", "plain", "float32", "bound int8", "int8")
 NAMES = {
-    "loop": "`pipe(text)` in a loop, without HTTP",
+    "bound": "the bound: the pipeline, with a text of each client a call",
     "plain": "a FastAPI handler without batching",
     "float32": "`docsplit serve`",
+    "bound int8": "the bound in int8",
     "int8": "`docsplit serve --precision int8`",
 }
 MEMORY_RECORDS = 10
@@ -73,12 +76,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         home = options.classifiers or Path(temporary)
         for system in options.systems:
-            folder = classifier_of(options.task, "int8" if system == "int8" else "float32", home)
+            folder = classifier_of(options.task, precision_of(system), home)
             for record in measure(system, folder, test, options, Path(temporary, f"{system}.log")):
                 add_record(options.output, record)
         if options.memory_requests:
             folder = classifier_of(options.task, "float32", home)
             add_record(options.output, measure_memory(folder, options, Path(temporary, "memory.log")))
+
+
+def precision_of(system: str) -> str:
+    """The precision of a system's encoder."""
+    return "int8" if "int8" in system else "float32"
 
 
 def cut(text: str) -> str:
@@ -136,8 +144,9 @@ def measure(
 ) -> list[dict[str, object]]:
     """The records of a system, one for each number of clients."""
     described = {"system": system, "words": WORDS, "threads": options.threads, "machine": platform.processor() or "CPU"}
-    if system == "loop":
-        return [described | {"clients": 1} | measure_loop(folder, texts, options.seconds, options.threads)]
+    if system.startswith("bound"):
+        precision = precision_of(system)
+        return [described | bound for bound in measure_bounds(folder, precision, texts, options)]
     if system == "plain":
         port = free_port()
         process = multiprocessing.get_context("spawn").Process(
@@ -149,7 +158,7 @@ def measure(
             return [described | load for load in measure_loads(port, process.pid, texts, options)]
         finally:
             process.kill()
-    server = serve(folder, "int8" if system == "int8" else "float32", options.threads, log)
+    server = serve(folder, precision_of(system), options.threads, log)
     try:
         return [described | load for load in measure_loads(server.port, server.process.pid, texts, options)]
     finally:
@@ -178,21 +187,28 @@ def measure_loads(port: int, server: int, texts: list[str], options: argparse.Na
     return records
 
 
-def measure_loop(folder: Path, texts: list[str], seconds: float, threads: int) -> dict[str, object]:
-    """The record of calls of the pipeline with one text each."""
-    torch.set_num_threads(threads)
-    pipe = pipeline("docsplit-knn", model=str(folder))
+def measure_bounds(
+    folder: Path, precision: str, texts: list[str], options: argparse.Namespace
+) -> list[dict[str, object]]:
+    """The records of the pipeline in a loop, with one text a call and with as many as there are clients."""
+    torch.set_num_threads(options.threads)
+    pipe = pipeline("docsplit-knn", model=str(folder), precision=precision)
     for text in texts[:WARM_UP]:
         pipe([text])
-    found = []
-    processor_begun = time.process_time()
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        begun = time.perf_counter()
-        pipe([texts[len(found) % len(texts)]])
-        found.append(time.perf_counter() - begun)
-    processor_ms = 1000 * (time.process_time() - processor_begun) / len(found)
-    return {**summary(found, sum(found)), "processor_ms": round(processor_ms, 2)}
+    records = []
+    for clients in options.clients:
+        found = []
+        processor_begun = time.process_time()
+        started = time.perf_counter()
+        while time.perf_counter() - started < options.seconds:
+            together = [texts[(len(found) + number) % len(texts)] for number in range(clients)]
+            begun = time.perf_counter()
+            pipe(together)
+            found += [time.perf_counter() - begun] * clients
+        wall = time.perf_counter() - started
+        processor_ms = 1000 * (time.process_time() - processor_begun) / len(found)
+        records.append({"clients": clients, **summary(found, wall), "processor_ms": round(processor_ms, 2)})
+    return records
 
 
 def serve_plain(folder: str, port: int, threads: int) -> None:

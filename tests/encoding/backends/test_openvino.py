@@ -13,13 +13,14 @@ from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.encoding.backends.openvino import engine
 from docsplit_hf.encoding.backends.openvino.quantize_int8 import openvino_core
-from docsplit_hf.encoding.backends.precision import use_precision
+from docsplit_hf.encoding.backends.precision import int8_overflows, use_precision
 from docsplit_hf.encoding.portable.run_encoder import engine_of
 
 from ...end_to_end.forked import finish_script, start_script
 
 openvino = pytest.importorskip("openvino", reason="The extra openvino is not installed.")
 pytestmark = pytest.mark.slow  # an export and its quantization
+PRECISION = "docsplit_hf.encoding.backends.precision"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,7 +37,7 @@ def convert_at_once(cache, load, tmp_path, monkeypatch):
     export = cache / engine_of(load().model).key
     model = openvino_core().read_model(shutil.copytree(export, tmp_path / "converted") / "model.xml")
     monkeypatch.setattr(engine, "convert", lambda encoder: model)
-    monkeypatch.setattr(engine, "quantize", lambda model, rows: model)
+    monkeypatch.setattr(engine, "quantize", lambda model, rows, seven_bits: model)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +101,24 @@ def test_an_export_is_cached(convert_at_once, load, texts, monkeypatch):
         assert (kept.encode(texts, show_progress=False) == first).all()
         use_precision(kept.model.train(), kept.tokenizer, "mean", "int8", texts[:40])
         assert not kept.model.training  # also where nothing had to be exported
+
+
+def test_processors_without_vnni_have_exports_of_their_own_and_one_warning(convert_at_once, load, monkeypatch, caplog):
+    monkeypatch.setattr(f"{PRECISION}._warned_devices", set())
+    keys = set()
+    for overflows, is_warned in ((False, False), (True, True), (True, False)):
+        monkeypatch.setattr(engine, "int8_overflows", lambda overflows=overflows: overflows)
+        monkeypatch.setattr(f"{PRECISION}.int8_overflows", lambda overflows=overflows: overflows)
+        caplog.clear()
+        keys.add(engine_of(load().model).key)
+        assert ("no instructions for int8" in caplog.text) is is_warned
+    assert len(keys) == 2
+
+
+def test_weights_of_the_other_range_are_near_float32(load, texts, exact, monkeypatch):
+    monkeypatch.setattr(engine, "int8_overflows", lambda: not int8_overflows())
+    cosines = (load().encode(texts, show_progress=False) * exact).sum(1)
+    assert cosines.min() > 0.9
 
 
 def test_a_read_only_home_is_warned_of(convert_at_once, load, texts, exact, tmp_path, monkeypatch, caplog):

@@ -30,6 +30,7 @@ from ....reading.tokenization import check_texts
 from ....storage.inside_folder import write_at_once
 from ...checkpoints.fingerprint import encoder_fingerprint
 from ...portable.run_encoder import max_positions, pool, run_encoder, without_engine
+from ..precision import int8_overflows
 from .quantize_int8 import openvino_core, quantize
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def openvino_engine(
             f"OpenVINO cannot run an encoder on {encoder.device} in {encoder.dtype}: load it with device='cpu' and "
             "dtype='float32'."
         )
-    key = _export_key(encoder, tokenizer, calibration_texts)
+    seven_bits = int8_overflows()
+    key = _export_key(encoder, tokenizer, calibration_texts, seven_bits)
     longest = max_positions(encoder) or sys.maxsize
     model = load_exported(key)
     if model is not None:
@@ -105,7 +107,7 @@ def openvino_engine(
         SEED,
     )
     rows = _rows_of(for_calibration, encoder, tokenizer, min(CALIBRATION_LENGTH, longest))
-    model = quantize(convert(encoder), rows)
+    model = quantize(convert(encoder), rows, seven_bits)
     engine = OpenVINOEngine(model, key, longest)
     rows = _rows_of(for_measurement, encoder, tokenizer, min(MEASURED_LENGTH, longest))
     _check(encoder, engine, rows, pooling, time.perf_counter() - start)
@@ -114,12 +116,17 @@ def openvino_engine(
 
 
 def _export_key(
-    encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, calibration_texts: Sequence[str] | None
+    encoder: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    calibration_texts: Sequence[str] | None,
+    seven_bits: bool,
 ) -> str:
     """The SHA-256 of everything that an exported model depends on."""
     described: list[object] = [encoder_fingerprint(encoder, tokenizer), "int8", VERSION]
     described += [version(package) for package in ("openvino", "nncf", "torch", "transformers")]
     described.append(None if calibration_texts is None else list(calibration_texts))
+    if seven_bits:
+        described.append("seven bits")
     return sha256_of_parts([repr(described).encode()])
 
 

@@ -73,8 +73,8 @@ class EmbeddingArguments:
     precision: str = option(
         default="float32",
         help="'bfloat16' is faster on processors that support it. 'int8' is the fastest on a CPU with VNNI, from a "
-        "few thousand texts on, with slightly different embeddings: it uses OpenVINO (pip install -e '.[openvino]'), and "
-        "is quantized on 200 of the texts.",
+        "few thousand texts on, with slightly different embeddings: it uses OpenVINO (pip install -e "
+        "'.[openvino]'), and is quantized on 200 of the texts.",
         choices=ALL_PRECISIONS,
     )
 

@@ -38,7 +38,7 @@ from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem, used_labels
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts
 from docsplit_hf.fitting.experts.vector_experts import readable_names
-from docsplit_hf.fitting.experts.word_experts import fit_vocabulary, vocabulary_scores
+from docsplit_hf.fitting.experts.word_experts import fit_word_regression, word_log_odds
 from docsplit_hf.fitting.label_sets import label_sets
 from docsplit_hf.fitting.rejection import confidence_threshold
 
@@ -212,7 +212,7 @@ class Trial:
         asked = ready.fitted.ensemble.word_features(self.texts[others].tolist())
         targets = (self.labels[rows][:, None] == np.arange(len(self.task.names))).astype(np.float32)
         matrix = sp.csr_matrix((words.data, words.indices, words.indptr), words.shape)
-        found = vocabulary_scores(asked, fit_vocabulary(matrix, targets)).argmax(1)
+        found = word_log_odds(asked, fit_word_regression(matrix, targets)).argmax(1)
         return float((found == self.labels[others]).mean())
 
     def thresholds(self, size: int, exponent: float, number: int) -> dict[str, dict[str, list[Sequence[float]]]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
 from ..encoding.portable.configuration_knn_classifier import KNNClassifierConfig
-from ..fitting.ensemble.report import LARGEST_CLASS, LATER_FIELDS, WORD_REGRESSION, FitReport
+from ..fitting.ensemble.report import LARGEST_CLASS, LATER_FIELDS, WORD_COUNTS, FitReport
 from ..training.markdown import code_block, save_model_card, table
 from .knn_datastore import KNNDatastore
 
@@ -21,7 +21,7 @@ TITLES = {
     "knn": "neighbors only",
     "mixture": "mixture",
     "experts": "ensemble",
-    "word_counts": WORD_REGRESSION,
+    "word_counts": WORD_COUNTS,
     "largest_class": LARGEST_CLASS,
 }
 METRIC_TITLES = {"accuracy": "accuracy", "macro_f1": "macro F1", "log_loss": "log loss"}

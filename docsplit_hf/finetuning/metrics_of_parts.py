@@ -14,7 +14,7 @@ from ..fitting.ensemble.report import at_chance, largest_class
 from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.experts.corpus import texts_in
 from ..fitting.experts.text_vectors import Tfidf, fit_words
-from ..fitting.experts.word_experts import fit_vocabulary, probabilities_of_log_odds, vocabulary_scores
+from ..fitting.experts.word_experts import fit_word_regression, probabilities_of_log_odds, word_log_odds
 from ..fitting.interpolation import interpolate_with_neighbors
 from ..fitting.label_tree import FLAT, LabelTree, label_paths, label_tree
 from ..fitting.prediction import TextInputs
@@ -97,8 +97,8 @@ def _word_regression(snapshot: Snapshot, targets: np.ndarray, texts: list[str]) 
     terms, idf, words = fit_words(number_words(texts_in(snapshot.rows)))
     if words is None:
         return None
-    regression = fit_vocabulary(words, targets)
-    log_odds = vocabulary_scores(Tfidf(terms, idf).transform(texts), regression)
+    regression = fit_word_regression(words, targets)
+    log_odds = word_log_odds(Tfidf(terms, idf).transform(texts), regression)
     return probabilities_of_log_odds(log_odds, snapshot.multi_label)
 
 

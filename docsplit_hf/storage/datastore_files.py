@@ -47,6 +47,7 @@ from ..arrays.snapshot import Snapshot
 from ..content_hash import sha256_of_file
 from .atomic_replacement import delete_files, finish_save, flush_files, move_files, read_one_save, save_lock, staged
 from .classifier_folder import FOLDER, classifier_checksums, forgetting_cached_rows, local_folder
+from .earlier_names import with_present_names
 from .inside_folder import InsideFolder
 from .manifest import (
     MANIFEST,
@@ -70,23 +71,6 @@ if TYPE_CHECKING:
     from ..arrays.row_table import TextTable
 
 ROLE_PREFIXES = ("", "document_")  # of examples and of documents
-# Names in fitted states that were saved by earlier versions; the next save writes today's.
-FITTED_SETTINGS = {
-    "several": "multi_label",
-    "beside_documents": "compares_with_documents",
-    "foreign": "out_of_scope",
-}
-FITTED_ARRAYS = {
-    "soft": "soft_labels",
-    "probe": "classifier.probe",
-    "word_weights": "words.weights",
-    "vocabulary": "vocabulary.weights",
-    "centers": "topics.centers",
-    "names": "names.vectors",
-    "held_out_counted": "held_out_is_counted",
-}
-# Of settings that the first version did not save.
-FITTED_DEFAULTS = {"document_vote": 1.0, "compares_with_documents": False, "log_likelihood": 0.0, "thresholds": None}
 
 
 def save_snapshot(folder: str | Path, snapshot: Snapshot) -> None:
@@ -322,27 +306,6 @@ def documents_of(
         probe=None,
         passages=read_passages(paths.get("document_passage_keys"), manifest, rows, manifest["document_passages"]),
     )
-
-
-def with_present_names(
-    settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Rename settings and arrays that were saved by earlier versions, and add those that they lacked."""
-    if "several" not in settings:
-        return dict(settings), dict(arrays)
-    renamed = {FITTED_SETTINGS.get(name, name): value for name, value in settings.items()}
-    for record in renamed["measured"] if isinstance(renamed.get("measured"), list) else ():
-        if isinstance(record, dict) and record.get("expert") == "mixture":
-            record["expert"] = "ensemble"
-    labels = renamed.get("labels")
-    count = len(labels) if isinstance(labels, list) else 0
-    if renamed["multi_label"] is True:
-        renamed.setdefault("thresholds", [0.5] * count)
-    present = {FITTED_ARRAYS.get(name, name): array for name, array in arrays.items()}
-    present.setdefault("proportion_draws", np.zeros((0, count), np.float32))
-    if "held_out_ids" in present:
-        present.setdefault("held_out_is_counted", np.ones(present["held_out_ids"].size, bool))
-    return FITTED_DEFAULTS | renamed, present
 
 
 def fitted_state(path: Path, settings: dict[str, Any], terms: Sequence[str]) -> FittedState:

@@ -48,7 +48,7 @@ def labels(has_label):
     return np.array(CLASSES)[has_label.argmax(1)]
 
 
-FAST = ("words", "neighbors")  # experts that are fitted in no time
+FAST = ("naive_bayes", "neighbors")  # experts that are fitted in no time
 
 
 def scores(pipe, texts, names=CLASSES):
@@ -207,7 +207,7 @@ def test_cleanlab_finds_wrong_labels(encoder, texts, labels):
     numbers = np.unique(labels, return_inverse=True)[1]
     wrong = np.arange(0, 48, 8)
     numbers[wrong] = (numbers[wrong] + 1) % 3
-    model = DocSplitClassifier(encoder, experts=["vocabulary"])  # of the random encoder some say anything
+    model = DocSplitClassifier(encoder, experts=["word_regression"])  # of the random encoder some say anything
     probabilities = cross_val_predict(model, texts, numbers, cv=3, method="predict_proba")
     issues = filters.find_label_issues(numbers, probabilities, filter_by="predicted_neq_given")
     assert issues[wrong].mean() > 0.5 > 0.4 > np.delete(issues, wrong).mean()

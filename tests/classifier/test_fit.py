@@ -71,7 +71,7 @@ def test_equation_3_answers_after_fit_by_its_name(filled, texts):
     assert filled(texts[36:40], top_k=None, k=3, method="knn") == before[1]
 
 
-@pytest.mark.parametrize("experts", [("classifier", "neighbors"), ("words",), ("topics", "words")], ids=str)
+@pytest.mark.parametrize("experts", [("classifier", "neighbors"), ("naive_bayes",), ("topics", "naive_bayes")], ids=str)
 def test_experts_can_be_switched_off(experts, filled, texts):
     report = filled.fit(experts=experts, show_progress=False)
     assert tuple(report.shares) == experts and sum(report.shares.values()) == pytest.approx(1)
@@ -135,7 +135,7 @@ def test_several_labels_and_pairs(untrained, texts):
     untrained.add_examples(pairs[:24], multi_label)
     untrained.add_documents(pairs[24:40])
     report = untrained.fit(show_progress=False)
-    assert list(report.shares) == ["classifier", "words", "neighbors", "vocabulary"]
+    assert list(report.shares) == ["classifier", "naive_bayes", "neighbors", "word_regression"]
     assert len(untrained.datastore.fitted.settings["thresholds"]) == 2
     answers = untrained(pairs[40:], top_k=None, explain=True)
     assert all(0 < entry["score"] < 1 and entry["explanation"]["against"] is None for a in answers for entry in a)
@@ -199,6 +199,11 @@ ERRORS = {
     "a number for a label": (lambda p: fit_on(p, ["a"], [1]), ValueError, "no label '1'"),
     "no label": (lambda p: fit_on(p, ["a"], [None]), TypeError, "not a name"),
     "an unknown expert": (lambda p: p.fit(experts=["word"]), ValueError, "no expert 'word': choose among classifier"),
+    "an expert by its earlier name": (
+        lambda p: p.fit(experts=["vocabulary"]),
+        ValueError,
+        "no expert 'vocabulary' any more, it is 'word_regression': choose",
+    ),
     "no expert": (lambda p: p.fit(experts=[]), ValueError, "No expert is left"),
     "explaining before": (lambda p: p("a", explain=True), ValueError, "Only fitted experts can explain"),
     "explaining equation 3": (

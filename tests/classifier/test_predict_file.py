@@ -208,11 +208,11 @@ def test_the_fingerprint_covers_documents_and_fitted_experts(pipe, texts, tmp_pa
     fitted = copy.deepcopy(pipe)
     fitted.fit(show_progress=False)
     fingerprints = [classifying._fingerprint(fitted)]
-    for change in (lambda: fitted.add_documents(texts[16:30]), fitted.fit, lambda: fitted.fit(experts=["words"])):
+    for change in (lambda: fitted.add_documents(texts[16:30]), fitted.fit, lambda: fitted.fit(experts=["naive_bayes"])):
         change()
         fingerprints.append(classifying._fingerprint(fitted))
     assert len(set(fingerprints)) == 4
-    fitted.fit(experts=["words"])
+    fitted.fit(experts=["naive_bayes"])
     fitted.save_pretrained(tmp_path)
     again = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
     assert classifying._fingerprint(fitted) == classifying._fingerprint(again)

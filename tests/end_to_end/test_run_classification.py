@@ -270,7 +270,9 @@ def test_fit_prints_the_report_and_the_next_command(fitted, few_labels, workshop
     assert "30 documents without labels" in card and "On the test examples" in card and "| ensemble |" in card
     answers = [json.loads(line) for line in (workshop / "fitted.jsonl").open()]
     assert [row["topic"] for row in answers] == ["engine"] * 4 + ["river"] * 4
-    assert all({"words", "neighbors", "vocabulary", "names"} < set(row["explanation"]["experts"]) for row in answers)
+    assert all(
+        {"naive_bayes", "neighbors", "word_regression", "names"} < set(row["explanation"]["experts"]) for row in answers
+    )
 
 
 def test_a_saved_fitted_classifier_gives_the_same_answers(fitted, few_labels, workshop, run_script):

@@ -33,6 +33,7 @@ from docsplit_hf.fitting.ensemble.prior_sharpness import (
     robust_spreads,
 )
 from docsplit_hf.fitting.experts.log_linear_pool import most_probable_weights, pool, spread_of_scores
+from docsplit_hf.storage.earlier_names import EARLIER_EXPERTS
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[3] / "docs" / "results" / "few_labels"
@@ -153,7 +154,7 @@ def _arm(cell: dict[str, np.ndarray], arm: str) -> Arm:
         name=str(cell["set"]),
         labels=str(cell["labels"]),
         draw=int(cell["draw"]),
-        experts=own["experts"].tolist(),
+        experts=[EARLIER_EXPERTS.get(name, name) for name in own["experts"].tolist()],
         prior=own["prior"].astype(np.float64),
         raw_prior=own["raw_prior"].astype(np.float64),
         test=own["test"].astype(np.float64),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...classifier.sorting.sorted_files import SHOWN_WORDS, reason_of
-from ...fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
+from ...fitting.ensemble.report import LARGEST_CLASS, WORD_COUNTS
 from ...fitting.prediction import NO_CONTENT
 from ...reading.origins import describe_place
 from .document_links import link_to
@@ -68,7 +68,7 @@ def accuracy_text(session: Session) -> str:
     report = session.fitted.report
     found = report.ensemble_accuracy()
     accuracy = {row["expert"]: row["accuracy"] for row in report.measured}
-    words = percentage(accuracy[WORD_REGRESSION])
+    words = percentage(accuracy[WORD_COUNTS])
     largest = percentage(accuracy[LARGEST_CLASS])
     others = f'<span class="more">; word counts {words}, always the largest label {largest}</span>'  # on wide screens
     return f"**{percentage(found.accuracy)} right** ({found.low * 100:.0f}–{found.high:.0%}{others})"

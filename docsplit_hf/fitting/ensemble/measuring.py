@@ -11,7 +11,7 @@ from ..experts.corpus import id_numbers
 from ..experts.expert import TrainingData
 from ..experts.log_linear_pool import is_class_balanced, most_probable_weights, pool, spread_of_scores
 from ..experts.registry import EXPERTS
-from ..experts.word_experts import Vocabulary, probabilities_of_log_odds
+from ..experts.word_experts import WordRegression, probabilities_of_log_odds
 from ..label_tree import Level, label_tree
 from ..rejection import DEFAULT_LOST_FRACTION, HIGHEST_NOVELTY, accuracy_interval, importance_weights
 from .fitted_ensemble import Fit
@@ -26,7 +26,7 @@ from .report import (
     LARGEST_CLASS,
     SAMPLE_PROPORTIONS,
     UNKNOWN_PROPORTIONS,
-    WORD_REGRESSION,
+    WORD_COUNTS,
     FitReport,
     LevelMeasurement,
     Measurement,
@@ -183,7 +183,7 @@ def _measurements(
 ) -> list[Measurement]:
     """Metrics of each expert alone, of the ensemble, and of two baselines, on m held-out texts.
 
-    Word counts are measured only if the expert on the vocabulary is fitted.
+    Word counts are measured only if the expert "word_regression" is fitted.
 
     ``importance`` ``(m,)``: the importance weights of the held-out texts, averaged over the draws.
     """
@@ -195,9 +195,9 @@ def _measurements(
     experts = weighing.ensemble.experts
     predictions = _predictions_of_single_experts(scores, experts, multi_label)
     predictions[ENSEMBLE] = probabilities
-    if Vocabulary.name in experts:
-        log_odds = scores.scores[experts.index(Vocabulary.name)]
-        predictions[WORD_REGRESSION] = probabilities_of_log_odds(log_odds, multi_label)
+    if WordRegression.name in experts:
+        log_odds = scores.scores[experts.index(WordRegression.name)]
+        predictions[WORD_COUNTS] = probabilities_of_log_odds(log_odds, multi_label)
     has_draws = len(weighing.proportions.draws) > 0
     class_proportions = weighing.proportions.likeliest[None] if has_draws else data.targets
     predictions[LARGEST_CLASS] = largest_class(class_proportions, len(scores.targets), multi_label)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arrays.snapshot import Snapshot
+from ...storage.earlier_names import EARLIER_EXPERTS
 from ..experts.corpus import KeptCorpus
 from ..experts.expert import Corpus
 from ..experts.log_linear_pool import ClassProportions
@@ -82,7 +83,8 @@ class Problem:
             raise TypeError(f"Expected a list of experts, got one string: pass [{self.experts!r}].")
         for name in self.wanted_experts:
             if name not in EXPERTS:
-                raise ValueError(f"There is no expert {name!r}: choose among {', '.join(EXPERTS)}.")
+                now = f" any more, it is {EARLIER_EXPERTS[name]!r}" if EARLIER_EXPERTS.get(name) in EXPERTS else ""
+                raise ValueError(f"There is no expert {name!r}{now}: choose among {', '.join(EXPERTS)}.")
         if not self.wanted_experts:
             raise ValueError(f"No expert is left: choose among {', '.join(EXPERTS)}.")
 

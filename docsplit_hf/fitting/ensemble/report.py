@@ -19,7 +19,7 @@ MAX_PRINTED_LABELS = 5
 LABEL_ERROR = 0.1  # error rate at which answers are counted by label
 # Values of ``expert`` in ``FitReport.measured``, beside the names of the experts.
 ENSEMBLE = "ensemble"
-WORD_REGRESSION = "word counts"  # baseline: logistic regression on TF-IDF of words
+WORD_COUNTS = "word counts"  # baseline: logistic regression on TF-IDF of words
 LARGEST_CLASS = "largest class"
 # Values of ``FitReport.measured_for``, beside those of ``class_proportions``.
 SAMPLE_PROPORTIONS = "the sample"
@@ -125,7 +125,7 @@ class FitReport:
         class_proportions: The source of ``proportions``: ``"estimated"``, ``"uniform"`` or ``"given"``.
         measured: Records with the ``accuracy``, ``macro_f1`` and ``log_loss`` of each ``expert``. Three more have other
             values of ``expert``: ``"ensemble"``, the whole; ``"word counts"``, a logistic regression on TF-IDF
-            of words, with at most 10,000 examples, only with the expert ``"vocabulary"``; and ``"largest class"``,
+            of words, with at most 10,000 examples, only with the expert ``"word_regression"``; and ``"largest class"``,
             always the most frequent label. The metrics of the ensemble are slightly optimistic, as its weights were
             chosen on the same texts. If a text may have several labels, it gets those with a probability of at least
             0.5; calls use the chosen thresholds instead.

@@ -15,9 +15,9 @@ from .schema import UP_TO_ONE, Array, Range
 from .style_expert import Style
 from .teacher_expert import Teacher
 from .vector_experts import HeadOrProbe, Names, Topics, centers_of, fit_topics, in_batches
-from .word_experts import Vocabulary, Words
+from .word_experts import NaiveBayes, WordRegression
 
-ALL_EXPERTS = (HeadOrProbe(), Words(), Neighbors(), Topics(), Vocabulary(), Names(), Style(), Teacher())
+ALL_EXPERTS = (HeadOrProbe(), NaiveBayes(), Neighbors(), Topics(), WordRegression(), Names(), Style(), Teacher())
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
 MIN_RELIABILITY = 0.5  # of names that refine propagated labels, and of a teacher that is used
 SELF_TRAINING_ROUNDS = 3

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from .text_vectors import WordRows
 
 COUNT_SMOOTHING = 0.1
-WORD_SHARPNESS = 5.0  # scale of the logits: TF-IDF has norm 1, word counts of naive Bayes would be larger
-VOCABULARY_INVERSE_REGULARIZATION = 20.0
+NAIVE_BAYES_SHARPNESS = 5.0  # scale of the logits: TF-IDF has norm 1, word counts of naive Bayes would be larger
+WORD_INVERSE_REGULARIZATION = 20.0
 MAX_REGRESSION_EXAMPLES = 10_000  # with more, a random sample is used
 LOG_ODDS_OF_CONSTANT_LABEL = 30.0  # of a label that all examples have; minus 30 if no example has it
 
 
-class Words(Expert):
+class NaiveBayes(Expert):
     """Naive Bayes over the words of all texts with their soft labels."""
 
-    name = "words"
+    name = "naive_bayes"
     needs_words = True
     learns_from_documents = True
     arrays = {"weights": Array(("labels", "terms"), Range(-1e3, 1e3))}  # logarithms of frequencies, or differences
@@ -36,21 +36,21 @@ class Words(Expert):
         return 0.2 if data.has_many_documents else 0.05  # documents show which words occur together
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
-        weights = fit_word_weights(data.corpus.words, data.soft_labels, data.text_weights, data.multi_label)
+        weights = fit_naive_bayes(data.corpus.words, data.soft_labels, data.text_weights, data.multi_label)
         return {"weights": weights}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
-        return WORD_SHARPNESS * (features.words @ learned["weights"].T)
+        return NAIVE_BAYES_SHARPNESS * (features.words @ learned["weights"].T)
 
     def word_contributions(
         self, learned: Mapping[str, np.ndarray], weight: float, words: WordRows, label: int, against: int | None
     ) -> np.ndarray:
         weights = learned["weights"]
         subtracted = 0 if against is None else weights[against, words.indices]
-        return weight * WORD_SHARPNESS * words.data * (weights[label, words.indices] - subtracted)
+        return weight * NAIVE_BAYES_SHARPNESS * words.data * (weights[label, words.indices] - subtracted)
 
 
-def fit_word_weights(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray, multi_label: bool) -> np.ndarray:
+def fit_naive_bayes(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray, multi_label: bool) -> np.ndarray:
     """Fit ``log p(word | label)``, float32 ``(C, V)``, by TF-IDF ``(N, V)`` of texts with soft labels ``(N, C)``.
 
     With several labels per text: ``log p(word | label) - log p(word | not label)``.
@@ -72,10 +72,10 @@ def _log_frequency(words: sp.csr_matrix, counts: np.ndarray) -> np.ndarray:
     return frequency
 
 
-class Vocabulary(Expert):
+class WordRegression(Expert):
     """One logistic regression for each label on the words of the examples."""
 
-    name = "vocabulary"
+    name = "word_regression"
     needs_words = True
     arrays = {"weights": Array(("labels", "terms and bias"), REGRESSION_WEIGHTS)}
 
@@ -85,13 +85,13 @@ class Vocabulary(Expert):
         return 0.08  # few examples contain only few words; with more examples, the fit raises the weight
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
-        return {"weights": fit_vocabulary(data.corpus.words[data.rows], data.targets)}
+        return {"weights": fit_word_regression(data.corpus.words[data.rows], data.targets)}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
-        return vocabulary_scores(features.words, learned["weights"])
+        return word_log_odds(features.words, learned["weights"])
 
 
-def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
+def fit_word_regression(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     """Fit weights of the words ``(n, V)`` and a bias for each label, ``(C, V + 1)``, to ``targets`` ``(n, C)``."""
     import scipy.sparse as sp
 
@@ -105,7 +105,7 @@ def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     varying = np.flatnonzero(has_label.any(0) & ~is_always)
     # With a column of ones, for the bias.
     features = sp.csr_array(sp.hstack([words[:, seen], np.ones((len(has_label), 1), np.float32)]))
-    weights = fit_regressions(features, has_label[:, varying], VOCABULARY_INVERSE_REGULARIZATION)
+    weights = fit_regressions(features, has_label[:, varying], WORD_INVERSE_REGULARIZATION)
     found = np.zeros((words.shape[1] + 1, targets.shape[1]), np.float32).T  # words first, as in products with texts
     found[np.ix_(varying, seen)] = weights[:, :-1]
     found[:, -1] = np.where(is_always, LOG_ODDS_OF_CONSTANT_LABEL, -LOG_ODDS_OF_CONSTANT_LABEL)
@@ -113,8 +113,8 @@ def fit_vocabulary(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:
     return found
 
 
-def vocabulary_scores(words: sp.csr_matrix | WordRows, weights: np.ndarray) -> np.ndarray:
-    """Log odds ``(N, C)`` by the words ``(N, V)`` and the weights of ``fit_vocabulary``."""
+def word_log_odds(words: sp.csr_matrix | WordRows, weights: np.ndarray) -> np.ndarray:
+    """Log odds ``(N, C)`` by the words ``(N, V)`` and the weights of ``fit_word_regression``."""
     return words @ weights[:, :-1].T + weights[:, -1]
 
 

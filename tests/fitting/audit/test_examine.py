@@ -59,7 +59,7 @@ def test_an_audit_is_found_and_applied(untrained):
     audit = marked(untrained.audit(show_progress=False))
     assert set(WRONG) <= set(audit.new_labels) and audit.to_remove == ["60"]
     assert untrained.apply_audit(audit) == (audit.new_labels, ["60"])
-    untrained.fit(experts=["classifier", "words", "neighbors", "topics"], show_progress=False)
+    untrained.fit(experts=["classifier", "naive_bayes", "neighbors", "topics"], show_progress=False)
     assert not set(WRONG) & set(marked(untrained.audit(show_progress=False)).new_labels)
 
 

@@ -13,7 +13,13 @@ NAMES = ["fruit", "mineral", "predator"]
 OWN = [["apple", "pear", "juice", "ripe"], ["iron", "stone", "mine", "ore"], ["fox", "wolf", "den", "tail"]]
 COMMON = "the a of in with and for one two many".split()
 DIMENSION = 16
-ABOUT_CONTENT = ["classifier", "words", "neighbors", "topics", "vocabulary"]  # experts; not how texts are written
+ABOUT_CONTENT = [
+    "classifier",
+    "naive_bayes",
+    "neighbors",
+    "topics",
+    "word_regression",
+]  # experts; not how texts are written
 
 
 def make_texts(labels, seed=0):

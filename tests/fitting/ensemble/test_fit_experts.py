@@ -8,7 +8,7 @@ from docsplit_hf.arrays.row_table import DESCRIPTION_ID_PREFIX
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.measuring import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
-from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION
+from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_COUNTS
 from docsplit_hf.fitting.experts.registry import EXPERTS
 
 from .stores import NAMES, fitted_store, make_keys, make_queries, make_store, make_texts, score
@@ -30,7 +30,7 @@ def test_settings_and_report_of_a_small_datastore():
     assert [record["expert"] for record in settings.report.measured] == [
         *EVERYTHING,
         "ensemble",
-        WORD_REGRESSION,
+        WORD_COUNTS,
         LARGEST_CLASS,
     ]
     report = str(settings.report)
@@ -64,7 +64,9 @@ def test_one_regression_answers_if_all_experts_are_worthless(seed):
     found = fit(store)
     used = {name for name, weight in found.ensemble.weights.items() if weight > 0}
     frequencies = found.report.texts * np.log(3)
-    assert len(used) <= 1 and used <= {"classifier", "vocabulary", "style"} or found.log_likelihood + frequencies >= 1
+    assert (
+        len(used) <= 1 and used <= {"classifier", "word_regression", "style"} or found.log_likelihood + frequencies >= 1
+    )
 
 
 def test_several_experts_answer_if_they_are_worth_something():
@@ -145,8 +147,8 @@ ERRORS = {
     ),
     "words without texts": (
         lambda: make_store(texts=False),
-        {"experts": ["words"]},
-        "No expert can be fitted here: 'words' needs texts with words",
+        {"experts": ["naive_bayes"]},
+        "No expert can be fitted here: 'naive_bayes' needs texts with words",
     ),
     "topics of several labels": (
         lambda: make_store(multi_label=True), {"experts": ["topics"]}, "'topics' needs one label per text",

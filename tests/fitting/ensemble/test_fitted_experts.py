@@ -46,9 +46,9 @@ def test_answers_are_distributions_and_right(kind, stores):
 
 def test_experts_are_chosen_by_their_requirements(stores):
     experts = {kind: list(store.fitted.settings["weights"]) for kind, store in stores.items()}
-    everything = ["classifier", "words", "neighbors", "topics", "vocabulary", "style"]
+    everything = ["classifier", "naive_bayes", "neighbors", "topics", "word_regression", "style"]
     assert experts["one label"] == experts["pairs"] == experts["no documents"] == everything
-    assert experts["several labels"] == ["classifier", "words", "neighbors", "vocabulary"]
+    assert experts["several labels"] == ["classifier", "naive_bayes", "neighbors", "word_regression"]
     assert experts["no texts"] == ["classifier", "neighbors", "topics"]
 
 
@@ -62,7 +62,7 @@ def test_probabilities_are_the_pool_of_the_weighted_scores(kind, stores):
     )
 
 
-@pytest.mark.parametrize("name", ["classifier", "words", "neighbors", "topics", "vocabulary", "style"])
+@pytest.mark.parametrize("name", ["classifier", "naive_bayes", "neighbors", "topics", "word_regression", "style"])
 def test_a_single_expert_gives_the_softmax_of_its_logits(name):
     store = fitted_store(experts=[name])
     answers = score(store)
@@ -79,8 +79,8 @@ SAVED_SETTINGS = set(
 )
 SAVED_ARRAYS = set(
     "mean components whitening soft_labels shift proportions ids idf proportion_draws held_out_ids "
-    "held_out_probabilities held_out_labels held_out_familiarity held_out_is_counted classifier.probe words.weights "
-    "topics.centers vocabulary.weights style.mean style.deviation style.probe".split()
+    "held_out_probabilities held_out_labels held_out_familiarity held_out_is_counted classifier.probe "
+    "naive_bayes.weights topics.centers word_regression.weights style.mean style.deviation style.probe".split()
 )
 
 

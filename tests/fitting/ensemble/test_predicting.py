@@ -94,7 +94,7 @@ def test_all_words_of_a_text_add_up_to_the_contribution_of_the_expert(monkeypatc
     ensemble = Fit.from_state(store.fitted).ensemble
     both = [explain(answers, ensemble, 0, label) for label in np.argsort(-answers.probabilities[0])[:2]]
     pro, contra = (sum(word["weight"] for word in found["words"]) for found in both)
-    assert pro - contra == pytest.approx(both[0]["experts"]["words"], rel=1e-4)
+    assert pro - contra == pytest.approx(both[0]["experts"]["naive_bayes"], rel=1e-4)
 
 
 def test_without_texts_no_words_explain_and_a_later_label_has_a_note():

@@ -75,10 +75,10 @@ def test_coefficients_are_of_known_features_and_experts():
 
 
 def test_spreads_of_few_texts_are_averaged_with_typical_ones():
-    typical = {"words": 2.0}
+    typical = {"naive_bayes": 2.0}
     measured = np.array([4.0, np.inf, 3.0])
     none, few, many = (
-        robust_spreads(measured, texts, ["words", "words", "teacher"], typical) for texts in (0, 5, 10**9)
+        robust_spreads(measured, texts, ["naive_bayes", "naive_bayes", "teacher"], typical) for texts in (0, 5, 10**9)
     )
     np.testing.assert_allclose(none, [2, 2, 3])
     np.testing.assert_allclose(few, [np.sqrt((5 * 16 + TEXTS_OF_TYPICAL_SPREAD * 4) / 10), np.sqrt(2), 3])

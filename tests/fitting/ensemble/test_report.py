@@ -7,7 +7,7 @@ from sklearn.metrics import f1_score, log_loss
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
-from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_REGRESSION, at_chance, largest_class
+from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_COUNTS, at_chance, largest_class
 
 from .stores import ABOUT_CONTENT, NAMES, make_keys, make_queries, make_store, make_texts
 
@@ -40,15 +40,15 @@ def test_word_counts_use_words_and_no_embedding(multi_label):
     labels = [np.flatnonzero(row).tolist() for row in store.labels] if multi_label else store.labels
     noise = np.random.default_rng(0).standard_normal((60, 16))
     _, found = fit(KNNDatastore(noise, labels, NAMES, store.texts))
-    assert found[WORD_REGRESSION]["accuracy"] > found[LARGEST_CLASS]["accuracy"] + 0.2
+    assert found[WORD_COUNTS]["accuracy"] > found[LARGEST_CLASS]["accuracy"] + 0.2
     _, found = fit(KNNDatastore(store.keys, labels, NAMES, ["?" * i for i in range(1, 61)]))
-    assert WORD_REGRESSION not in found and found["ensemble"]["accuracy"] > found[LARGEST_CLASS]["accuracy"]
+    assert WORD_COUNTS not in found and found["ensemble"]["accuracy"] > found[LARGEST_CLASS]["accuracy"]
 
 
 def test_baselines_on_held_out_texts():
     labels, keys, texts = make_queries(30)
     _, found = fit(make_store(), HeldOut(keys, texts, labels, None))
-    assert found[WORD_REGRESSION]["accuracy"] > 0.6 and found[LARGEST_CLASS]["accuracy"] == pytest.approx(1 / 3)
+    assert found[WORD_COUNTS]["accuracy"] > 0.6 and found[LARGEST_CLASS]["accuracy"] == pytest.approx(1 / 3)
 
 
 def test_the_largest_class_of_multi_label_examples_is_the_most_frequent_set():

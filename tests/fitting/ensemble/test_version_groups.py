@@ -47,7 +47,7 @@ def test_words_count_as_much_as_the_classifier_if_most_texts_are_versions():
     priors = []
     for versions_mislead in (False, True):
         data = training_data(corpus, corpus.rows, targets, versions_mislead=versions_mislead)
-        priors.append(prior_weights(["classifier", "vocabulary"], data))
+        priors.append(prior_weights(["classifier", "word_regression"], data))
     assert priors[0][1] < 0.2 and priors[1][1] == 0.5
 
 

@@ -35,7 +35,7 @@ def test_a_new_expert_is_fitted_saved_and_explained(monkeypatch, tmp_path):
     monkeypatch.setitem(EXPERTS, NearestMean.name, NearestMean())
     store = fitted_store()
     assert NearestMean.name in {record["expert"] for record in store.fitted.settings["measured"]}
-    assert {"nearest mean.weights", "words.weights"} <= store.fitted.arrays.keys()
+    assert {"nearest mean.weights", "naive_bayes.weights"} <= store.fitted.arrays.keys()
     store.save_pretrained(tmp_path)
     answers = score(store)
     again = score(KNNDatastore.from_pretrained(tmp_path))

@@ -62,7 +62,7 @@ def test_the_report_describes_how_each_label_is_written():
     assert "\nHow 'brief' is written: " in str(report) and "exclamation marks" in "; ".join(report.styles["long"])
     restored = FitReport.of(report.__dict__)
     assert restored.styles == report.styles
-    without = fit_experts(Problem(store_of_styles().snapshot, ["neighbors", "words"]), show_progress=False).report
+    without = fit_experts(Problem(store_of_styles().snapshot, ["neighbors", "naive_bayes"]), show_progress=False).report
     assert without.styles == {} and "is written" not in str(without)
 
 
@@ -76,7 +76,7 @@ def test_one_number_of_each_subject_is_described():
 
 
 def test_answers_of_experts_that_do_not_read_it_need_no_style():
-    store = fitted_store(experts=["classifier", "words"])
+    store = fitted_store(experts=["classifier", "naive_bayes"])
     assert score(store).style is None
     assert not [name for name in store.fitted.arrays if name.startswith("style")]
 

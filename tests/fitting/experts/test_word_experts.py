@@ -9,13 +9,13 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from docsplit_hf.fitting.experts.word_experts import (
     COUNT_SMOOTHING,
-    VOCABULARY_INVERSE_REGULARIZATION,
-    WORD_SHARPNESS,
-    Words,
-    fit_vocabulary,
-    fit_word_weights,
+    NAIVE_BAYES_SHARPNESS,
+    WORD_INVERSE_REGULARIZATION,
+    NaiveBayes,
+    fit_naive_bayes,
+    fit_word_regression,
     probabilities_of_log_odds,
-    vocabulary_scores,
+    word_log_odds,
 )
 
 from ..ensemble.stores import features_of
@@ -30,16 +30,16 @@ def log_frequency(counts):
     return np.log(frequency / frequency.sum(1, keepdims=True))
 
 
-def test_the_words_expert_is_naive_bayes():
-    found = fit_word_weights(WORDS, SOFT, WEIGHTS, multi_label=False)
+def test_naive_bayes_counts_words_by_soft_labels():
+    found = fit_naive_bayes(WORDS, SOFT, WEIGHTS, multi_label=False)
     np.testing.assert_allclose(found, log_frequency(SOFT * WEIGHTS[:, None]), rtol=1e-4)
     np.testing.assert_allclose(np.exp(found).sum(1), 1, rtol=1e-5)
-    logits = Words().score({"weights": found}, features_of(words=WORDS))
-    np.testing.assert_allclose(logits, WORD_SHARPNESS * WORDS.toarray() @ found.T, rtol=1e-5)
+    logits = NaiveBayes().score({"weights": found}, features_of(words=WORDS))
+    np.testing.assert_allclose(logits, NAIVE_BAYES_SHARPNESS * WORDS.toarray() @ found.T, rtol=1e-5)
 
 
-def test_with_several_labels_words_compare_texts_with_and_without_the_label():
-    found = fit_word_weights(WORDS, SOFT, WEIGHTS, multi_label=True)
+def test_with_several_labels_naive_bayes_compares_texts_with_and_without_the_label():
+    found = fit_naive_bayes(WORDS, SOFT, WEIGHTS, multi_label=True)
     weights = WEIGHTS[:, None]
     np.testing.assert_allclose(found, log_frequency(SOFT * weights) - log_frequency((1 - SOFT) * weights), atol=1e-4)
 
@@ -48,18 +48,18 @@ FOUR_WORDS = csr_matrix(np.eye(4, dtype=np.float32))
 
 
 def probabilities_of_first_word(targets, multi_label):
-    weights = fit_vocabulary(FOUR_WORDS, np.asarray(targets))
-    return probabilities_of_log_odds(vocabulary_scores(FOUR_WORDS[:1], weights), multi_label)
+    weights = fit_word_regression(FOUR_WORDS, np.asarray(targets))
+    return probabilities_of_log_odds(word_log_odds(FOUR_WORDS[:1], weights), multi_label)
 
 
-def test_the_vocabulary_is_one_regression_for_each_label():
+def test_the_word_regression_is_one_for_each_label():
     rng = np.random.default_rng(0)
     words = csr_matrix(rng.random((60, 8)) * (rng.random((60, 8)) < 0.5))
     labels = np.arange(60) % 3
-    model = LogisticRegression(C=VOCABULARY_INVERSE_REGULARIZATION, tol=1e-8, max_iter=1_000)
+    model = LogisticRegression(C=WORD_INVERSE_REGULARIZATION, tol=1e-8, max_iter=1_000)
     expected = OneVsRestClassifier(model).fit(words, labels).predict_proba(words)
-    weights = fit_vocabulary(words, np.eye(3)[labels])
-    found = probabilities_of_log_odds(vocabulary_scores(words, weights), False)
+    weights = fit_word_regression(words, np.eye(3)[labels])
+    found = probabilities_of_log_odds(word_log_odds(words, weights), False)
     assert weights.shape == (3, 9) and np.abs(found - expected).max() < 0.05
     assert (found.argmax(1) == expected.argmax(1)).mean() > 0.95
 

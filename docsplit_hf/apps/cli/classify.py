@@ -19,13 +19,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...classifier.answering import checked_options
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
 from ...classifier.row_files import write_rows
 from ...classifier.sorting.sorted_files import ANSWERS, SortedFile, count_by_folder
 from ...classifier.sorting.sorted_folder import Sorted
 from ...extras import check_full_installation
-from ...fitting.rejection import RejectionLimits
 from ...reading.characters import replace_lone_surrogates
 from ...reading.files.failure_lists import FAILED_LIST
 from ...reading.files.finding import refuse_mistyped_path
@@ -140,7 +140,7 @@ class AnswerArguments:
         "known labels, such as 0.05; 0 rejects only the least familiar hundredth. Default: 0.05 if unlabeled "
         "documents seem to have other labels, which is printed after the fit, otherwise 0.",
     )
-    reject_each_label: bool = option(
+    each_label: bool = option(
         default=False,
         help="With --reject: the error rate holds among the answers with each label, not only among all answers "
         "together. Takes more examples of each label.",
@@ -160,15 +160,10 @@ class AnswerArguments:
 
     def call_options(self) -> dict[str, Any]:
         """Return the options of a call."""
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        options = {name: value for name, value in given.items() if value not in (None, False)}
-        novelty = options.pop("novelty", None)
-        each_label = options.pop("reject_each_label", False)
+        given = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        options = {name: value for name, (value, default) in given.items() if value != default}
         if self.reject is not None:
-            options["reject"] = RejectionLimits(self.reject, novelty, each_label)
             options["return_novelty"] = True
-        elif novelty is not None or each_label:
-            raise ValueError("--novelty and --reject_each_label limit what --reject leaves without a label: give it.")
         return options
 
 
@@ -270,7 +265,7 @@ def parse(words: list[str] | None = None) -> tuple[PredictionArguments, AnswerAr
     arguments, answers = read_options(
         (PredictionArguments, AnswerArguments), __doc__, first=FIRST, main=MAIN_OPTIONS, words=words
     )
-    answers.call_options()  # raises if options contradict each other
+    checked_options(**answers.call_options())  # raises if options contradict each other
     return arguments, answers, arguments.files()
 
 

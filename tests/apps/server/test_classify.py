@@ -6,8 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from docsplit_hf import RejectionLimits
-
 from ...conftest import make_text
 
 TOLERANCE = 1e-6
@@ -18,6 +16,7 @@ OPTIONS = [
     {"reject": 0.5},
     {"reject": 0.5, "return_novelty": True},
     {"reject": 0.5, "each_label": True},
+    {"reject": 0.5, "novelty": 0.2},
     {"labels_at": 0.7},
     {"explain": True, "return_neighbors": 3, "return_documents": 1, "return_read": True},
     {"max_length": 20},
@@ -43,8 +42,6 @@ def assert_equal(found, expected):
 def expected_answers(loaded, texts, options):
     """The pipeline's answers; top_k=0 asks for all labels over HTTP, None in Python."""
     given = {name: (value or None if name == "top_k" else value) for name, value in options.items()}
-    if given.pop("each_label", False):
-        given["reject"] = RejectionLimits(given["reject"], each_label=True)
     return loaded(texts, **given)
 
 

@@ -71,10 +71,23 @@ ERRORS = {
     "an unknown argument": (call(temperature=1), TypeError, "no argument 'temperature'"),
     "no truncation": (call(truncation=False), ValueError, "always cut"),
     "weights of float16": (lambda c: c.train(model=c.model.half()), ValueError, r'of float16.*dtype="float32"'),
-    "held-out texts without labels": (lambda c: c.pipe().calibrate(["a"]), ValueError, "and their labels, or neither"),
-    "held-out labels without texts": (lambda c: c.pipe().calibrate(labels=["river"]), ValueError, "or neither"),
+    "held-out texts without labels": (
+        lambda c: c.pipe().calibrate(held_out_texts=["a"]), ValueError, "and their labels, or neither",
+    ),
+    "held-out labels without texts": (
+        lambda c: c.pipe().calibrate(held_out_labels=["river"]), ValueError, "or neither",
+    ),
     "fewer labels than texts": (
-        lambda c: c.pipe().calibrate(["a", "b"], ["river"]), ValueError, "2 texts and 1 labels: give one label",
+        lambda c: c.pipe().calibrate(held_out_texts=["a", "b"], held_out_labels=["river"]),
+        ValueError, "2 texts and 1 labels: give one label",
+    ),
+    "held-out texts to calibrate on without their name": (
+        lambda c: c.pipe().calibrate(["a"], ["river"]),
+        TypeError, r"add_examples was given. .* by name: calibrate\(held_out_texts=texts, held_out_labels=labels\)",
+    ),
+    "texts to fit by their earlier name": (
+        lambda c: c.pipe().fit(texts=["a"], labels=["river"]),
+        TypeError, r"add_examples was given. .* by name: fit\(held_out_texts=texts, held_out_labels=labels\)",
     ),
     "documents that are read in another way": (
         lambda c: c.pipe().add_documents(["a"], long_documents="first"), TypeError, "no argument 'long_documents' here",

@@ -356,7 +356,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
     def fit(
         self,
-        *given: Any,
+        texts: None = None,
+        labels: None = None,
+        *,
         held_out_texts: Any = None,
         held_out_labels: Sequence[Any] | None = None,
         experts: Sequence[str] | None = None,
@@ -376,7 +378,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         with them. No text is embedded again.
 
         Args:
-            *given: Refused, as texts to learn from are given by ``add_examples``.
+            texts, labels: Refused, as texts to learn from are given by ``add_examples``.
             held_out_texts: Texts to choose the weights on, instead of folds of the examples; required for a trained
                 head.
             held_out_labels: The names of their labels.
@@ -402,11 +404,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         """
         from .fit import fit
 
-        if given:
-            raise TypeError(
-                "fit learns from the examples that add_examples was given. Texts to measure on are given by name: "
-                "fit(held_out_texts=texts, held_out_labels=labels)."
-            )
+        _refuse_texts("fit", texts, labels)
         return fit(
             self.embedder,
             self._datastore(),
@@ -570,24 +568,33 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         datastore.remove(removed)
         return new_labels, removed
 
-    def calibrate(self, texts: Any = None, labels: Sequence[Any] | None = None) -> Calibration:
+    def calibrate(
+        self,
+        texts: None = None,
+        labels: None = None,
+        *,
+        held_out_texts: Any = None,
+        held_out_labels: Sequence[Any] | None = None,
+    ) -> Calibration:
         """Choose k, temperature and weight by log likelihood, and write them into the model's configuration.
 
         Args:
-            texts: Held-out texts, not from the test set; those among the examples are ignored. None: each example is
-                left out in turn, with all its copies, and the weight of a trained head stays.
-            labels: The names of their labels.
+            texts, labels: Refused, as texts to learn from are given by ``add_examples``.
+            held_out_texts: Held-out texts, not from the test set; those among the examples are ignored. None: each
+                example is left out in turn, with all its copies, and the weight of a trained head stays.
+            held_out_labels: The names of their labels.
 
         Returns:
             The calibration.
 
         Raises:
-            TypeError: If a label is not a name.
+            TypeError: If a label is not a name, or texts are not given by name.
             ValueError: If there are too few examples, all held-out texts are among them, or their labels are missing.
         """
         from .calibration import recalibrate
 
-        return recalibrate(self.embedder, self._datastore(), texts, labels)
+        _refuse_texts("calibrate", texts, labels)
+        return recalibrate(self.embedder, self._datastore(), held_out_texts, held_out_labels)
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
         """Save model, tokenizer, datastore and calibration together, and a model card unless there is one.
@@ -720,3 +727,12 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 + (" For the classifier alone there is pipeline('text-classification')." if has_head else "")
             )
         return self.datastore
+
+
+def _refuse_texts(method: str, texts: Any, labels: Any) -> None:
+    """Raise TypeError for texts that are given as if a method learned from them."""
+    if texts is not None or labels is not None:
+        raise TypeError(
+            f"{method} learns from the examples that add_examples was given. Texts to measure on are given by name: "
+            f"{method}(held_out_texts=texts, held_out_labels=labels)."
+        )

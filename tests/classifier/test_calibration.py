@@ -300,7 +300,7 @@ def test_without_self_the_nearest_others_remain(seed, examples, neighbors):
 def test_calibration_on_held_out_texts_is_kept(pipe, texts, tmp_path):
     held_out = [text + " again" for text in texts[:30]]
     labels = ["engine" if "river" in text else "river" for text in texts[:30]]
-    calibration = pipe.calibrate(held_out, labels)
+    calibration = pipe.calibrate(held_out_texts=held_out, held_out_labels=labels)
     pipe.save_pretrained(tmp_path)
     config = AutoModel.from_pretrained(tmp_path).config
     assert config.k == calibration.k

@@ -220,5 +220,6 @@ def test_all_methods_of_the_pipeline_take_tables(pipe, untrained, texts):
     assert pipe(table) == pipe(texts[:9])
     assert untrained.add_examples(table, pd.Series(["a", "b", "c"] * 3)) == [str(i) for i in range(9)]
     assert untrained.datastore.texts == texts[:9]
-    assert untrained.calibrate(np.array(texts[9:20]), np.array(["a"] * 11)).examples == 11
+    held_out = {"held_out_texts": np.array(texts[9:20]), "held_out_labels": np.array(["a"] * 11)}
+    assert untrained.calibrate(**held_out).examples == 11
     assert pipe(pd.DataFrame({"text": []})) == pipe([]) == list(pipe(text for text in ())) == []

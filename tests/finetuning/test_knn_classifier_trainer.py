@@ -75,7 +75,7 @@ def pipeline_of(trainer):
 
 def calibrated(trainer):
     held_out = trainer.eval_dataset
-    return pipeline_of(trainer).calibrate(held_out, labels_by_name(held_out))
+    return pipeline_of(trainer).calibrate(held_out_texts=held_out, held_out_labels=labels_by_name(held_out))
 
 
 def metrics_of(trainer, dataset):

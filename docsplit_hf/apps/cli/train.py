@@ -138,8 +138,9 @@ def new_trainer(model_arguments: ModelArguments, arguments: RunArguments, splits
 def calibrate(trainer: KNNClassifierTrainer, pipe: KNNClassifierPipeline) -> None:
     """Calibrate on held-out examples; if there are none, on those of the datastore, as an error would lose the run."""
     held_out = trainer.eval_dataset
+    labels = None if held_out is None else labels_by_name(held_out)
     try:
-        pipe.calibrate(held_out, None if held_out is None else labels_by_name(held_out))
+        pipe.calibrate(held_out_texts=held_out, held_out_labels=labels)
     except KnownExamplesError as error:
         logger.warning("%s No held-out examples are used.", error)
         pipe.calibrate()

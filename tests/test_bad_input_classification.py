@@ -67,7 +67,7 @@ ERRORS = {
     "k = 0": (call(k=0), ValueError, "k must be a whole number from 1, got 0"),
     "k no whole number": (call(k=2.5), ValueError, "got 2.5"),
     "return_neighbors negative": (call(return_neighbors=-1), ValueError, "from 0, got -1"),
-    "top_k = 0": (call(top_k=0), ValueError, "top_k must be a whole number from 1"),
+    "top_k = 0": (call(top_k=0), ValueError, r"from 1, or None \(null in JSON\) for all labels, got 0"),
     "an unknown argument": (call(temperature=1), TypeError, "no argument 'temperature'"),
     "no truncation": (call(truncation=False), ValueError, "always cut"),
     "weights of float16": (lambda c: c.train(model=c.model.half()), ValueError, r'of float16.*dtype="float32"'),

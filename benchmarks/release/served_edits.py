@@ -257,7 +257,7 @@ def classify_all(port: int, observed: Observed, is_over: threading.Event) -> Non
         texts = [TEXTS[(number + row) % len(TEXTS)] for row in range(3)]
         number += 1
         try:
-            status, answer = send(port, "/v1/classify", {"texts": texts, "top_k": 0})
+            status, answer = send(port, "/v1/classify", {"texts": texts, "top_k": None})
         except LOST:
             time.sleep(0.05)
             continue

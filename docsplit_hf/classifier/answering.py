@@ -233,7 +233,8 @@ def checked_options(**options: Any) -> CallOptions:
     for name, least in MINIMUMS.items():
         value = given.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < least):
-            raise ValueError(f"{name} must be a whole number from {least}, got {value!r}.")
+            none = ", or None (null in JSON) for all labels" if name == "top_k" else ""
+            raise ValueError(f"{name} must be a whole number from {least}{none}, got {value!r}.")
     for name in FLAGS:
         if given.get(name, True) not in (True, False):
             raise ValueError(f"{name} must be True or False, got {given[name]!r}.")

@@ -131,8 +131,8 @@ def _place(error: ErrorDetails, body: Any) -> list[str]:
 def call_options_of(request: AnswerOptions, server: Server) -> CallOptions:
     """The options of a call that a request asks for; where it does not mention rejection, those of the server."""
     given = request.model_dump(include=set(AnswerOptions.model_fields), exclude_defaults=True)
-    if "top_k" in given:
-        given["top_k"] = given["top_k"] or None  # 0 asks for all labels
+    if "top_k" in request.model_fields_set:
+        given["top_k"] = request.top_k  # null asks for all labels
     answers = server.settings
     if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
         given = {"reject": answers.reject, "novelty": answers.novelty} | given

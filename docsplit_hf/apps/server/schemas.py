@@ -68,7 +68,9 @@ class TextPair(Strict):
 class AnswerOptions(Strict):
     """Options of answers, as a call of the pipeline takes them."""
 
-    top_k: StrictInt | None = Field(None, description="The number of labels for each text; 0: all.")
+    top_k: StrictInt | None = Field(
+        None, description="The number of labels for each text; null: all. Without this field: the best label alone."
+    )
     return_neighbors: StrictInt = Field(0, ge=0, le=100, description="The number of nearest examples to return.")
     return_documents: StrictInt = Field(0, ge=0, le=100, description="The number of nearest documents to return.")
     explain: StrictBool = Field(False, description="Whether to explain each answer.")

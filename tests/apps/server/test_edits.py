@@ -20,7 +20,7 @@ def ids_in(folder):
 
 def test_an_edit_is_answered_by_its_new_version_and_is_on_the_disk(start, folder):
     server = start(str(folder))
-    _, before = server.send("POST", "/v1/classify", {"text": NEW["text"], "top_k": 0})
+    _, before = server.send("POST", "/v1/classify", {"text": NEW["text"], "top_k": None})
     assert "library" not in {one["label"] for one in before["answers"][0]}
     status, answer = server.edit("/v1/examples", {"add": [NEW], "relabel": {"0": "garden"}, "remove": ["1"]})
     assert (status, answer["ids"], answer["relabeled"], answer["removed"]) == (200, ["new"], 1, 1)
@@ -29,7 +29,7 @@ def test_an_edit_is_answered_by_its_new_version_and_is_on_the_disk(start, folder
     assert store.ids.count("new") == 1
     assert "1" not in store.ids
     assert store.label_names[store.labels[store.ids.index("0")]] == "garden"
-    _, after = server.send("POST", "/v1/classify", {"text": NEW["text"], "top_k": 0})
+    _, after = server.send("POST", "/v1/classify", {"text": NEW["text"], "top_k": None})
     assert after["version"] == answer["version"]
     saved = pipeline("docsplit-knn", model=str(folder), device="cpu")
     expected = {one["label"]: one["score"] for one in saved([NEW["text"]], top_k=None)[0]}

@@ -21,7 +21,7 @@ def options(given, **answers):
     ("given", "answers", "expected"),
     [
         ({}, {}, {}),
-        ({"top_k": 0, "return_neighbors": 2}, {}, {"top_k": None, "return_neighbors": 2}),
+        ({"top_k": None, "return_neighbors": 2}, {}, {"top_k": None, "return_neighbors": 2}),
         ({}, {"reject": 0.1, "novelty": 0.05}, {"reject": RejectionLimits(0.1, 0.05)}),
         ({"novelty": False}, {"reject": 0.1, "novelty": 0.05}, {"reject": RejectionLimits(0.1, False)}),
         ({"reject": 0.2}, {"reject": 0.1, "novelty": 0.05}, {"reject": RejectionLimits(0.2)}),
@@ -41,6 +41,7 @@ REFUSED = [
     {"novelty": 0.1, "reject": 0},
     {"novelty": 0.1},
     {"each_label": True},
+    {"top_k": 0},
 ]
 
 

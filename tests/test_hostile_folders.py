@@ -22,7 +22,6 @@ from docsplit_hf import (
     KNNClassifier,
     KNNClassifierPipeline,
     KNNDatastore,
-    finish_save,
 )
 from docsplit_hf.apps.page.sessions import SharedModel
 from docsplit_hf.classifier.predict_file import PredictionFiles, classify_file
@@ -35,7 +34,7 @@ from docsplit_hf.encoding.checkpoints.checkpoint import (
 from docsplit_hf.evaluation.systems import load_system
 from docsplit_hf.reading.files.failure_lists import write_failures
 from docsplit_hf.reading.files.failures import FailedFile
-from docsplit_hf.storage.atomic_replacement import SAVED, STAGING, replaced_at_once, valid_folder
+from docsplit_hf.storage.atomic_replacement import SAVED, STAGING, finish_save, replaced_at_once, valid_folder
 from docsplit_hf.storage.inside_folder import refuse_links, write_file
 from docsplit_hf.storage.manifest import render_manifest
 from docsplit_hf.storage.shards import shard_table, writing_shard

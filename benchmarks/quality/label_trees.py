@@ -26,7 +26,7 @@ from benchmarks.quality.few_labels.records import add_record, read_records
 from benchmarks.quality.label_sets import draw_rows, shortened
 from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_FOLDER
 from docsplit_hf.fitting.ensemble.guarantees import Guarantees
-from docsplit_hf.fitting.ensemble.measuring import REPORTED_ERRORS
+from docsplit_hf.fitting.ensemble.held_out_metrics import REPORTED_ERRORS
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_texts
 from docsplit_hf.fitting.label_tree import (
     FLAT,

@@ -32,7 +32,7 @@ from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.row_table import encode_known_labels
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
-from docsplit_hf.fitting.ensemble.measuring import REPORTED_ERRORS
+from docsplit_hf.fitting.ensemble.held_out_metrics import REPORTED_ERRORS
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem, used_labels
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, Scores, prepare_experts, score_texts
 from docsplit_hf.fitting.experts.vector_experts import readable_names

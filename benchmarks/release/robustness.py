@@ -31,9 +31,10 @@ import transformers
 from safetensors import SafetensorError
 from transformers import BertConfig, BertModel
 
-from docsplit_hf import KNNClassifier, KNNClassifierPipeline, finish_save
+from docsplit_hf import KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.apps.pipelines import copied
 from docsplit_hf.encoding.small_bert import train_small_bert_tokenizer
+from docsplit_hf.storage.atomic_replacement import finish_save
 
 SUBJECTS = [("apple", "garden"), ("iron", "mine"), ("pear", "basket"), ("stone", "river")] * 10
 TEXTS = [f"The {thing} of number {i} lies in the {place}." for i, (thing, place) in enumerate(SUBJECTS)]

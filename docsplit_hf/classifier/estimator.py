@@ -26,7 +26,7 @@ from ..fitting.experts.registry import EXPERTS
 from ..reading.inputs import joined_texts, texts_and_pairs
 from ..reading.labels import label_name
 from .editing import new_datastore
-from .fit import fit
+from .fit_datastore import fit_datastore
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -129,7 +129,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         examples = [{"text": text, "text_pair": pair} for text, pair in zip(texts, pairs, strict=True)]
         pipe.add_examples(examples, targets.labels)
         experts = DEFAULT_EXPERTS if self.experts is None else self.experts
-        self.report_ = fit(pipe.embedder, pipe.datastore, experts=experts)
+        self.report_ = fit_datastore(pipe.embedder, pipe.datastore, experts=experts)
         self.classes_ = targets.classes
         self.pipeline_ = pipe
         self._fingerprint = fingerprint

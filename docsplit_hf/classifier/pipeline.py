@@ -402,10 +402,10 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If ``hierarchy`` is none of these, or texts are not given by name.
             ValueError: If there are no examples, all have one label, or a trained classifier gets no held-out texts.
         """
-        from .fit import fit
+        from .fit_datastore import fit_datastore
 
         _refuse_texts("fit", texts, labels)
-        return fit(
+        return fit_datastore(
             self.embedder,
             self._datastore(),
             held_out_texts=held_out_texts,

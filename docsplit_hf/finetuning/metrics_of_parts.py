@@ -8,9 +8,10 @@ import evaluate
 import numpy as np
 
 from ..classifier.model_card import TITLES
+from ..fitting.ensemble.held_out_metrics import largest_class
 from ..fitting.ensemble.held_out_scores import one_hot
 from ..fitting.ensemble.predicting import predict_with_experts
-from ..fitting.ensemble.report import at_chance, largest_class
+from ..fitting.ensemble.report import at_chance
 from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.experts.corpus import texts_in
 from ..fitting.experts.text_vectors import Tfidf, fit_words

@@ -2,8 +2,15 @@ import os
 
 import pytest
 
-from docsplit_hf import finish_save
-from docsplit_hf.storage.atomic_replacement import SAVED, STAGING, locked, read_one_save, replaced_at_once, valid_folder
+from docsplit_hf.storage.atomic_replacement import (
+    SAVED,
+    STAGING,
+    finish_save,
+    locked,
+    read_one_save,
+    replaced_at_once,
+    valid_folder,
+)
 
 from ..end_to_end.forked import finish_script, start_script
 

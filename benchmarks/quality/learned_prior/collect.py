@@ -126,7 +126,7 @@ def recorded() -> Iterator[Recorded]:
     with (
         mock.patch.object(fitting, "scores_by_folds", record_folds),
         mock.patch.object(fitting, "weigh", record_weighing),
-        mock.patch("docsplit_hf.classifier.fit.fit_experts", record_fit),
+        mock.patch("docsplit_hf.classifier.fit_datastore.fit_experts", record_fit),
     ):
         yield found
 

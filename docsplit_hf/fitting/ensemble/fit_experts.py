@@ -6,8 +6,8 @@ from tqdm.auto import tqdm
 
 from ..experts.registry import fit_all, start_in_folds
 from .fitted_ensemble import Ensemble, Fit
+from .held_out_metrics import measure_ensemble
 from .held_out_scores import scores_by_folds, scores_of_held_out
-from .measuring import measure
 from .preparing import Prepared, prepare_fit
 from .problem import Problem
 from .weighing import Weighing, weigh
@@ -26,7 +26,7 @@ def fit_experts(problem: Problem, show_progress: bool = True) -> Fit:
     Raises:
         ValueError: If no expert can be fitted, or an option of the problem does not fit its labels.
     """
-    return measure(problem, *weigh_experts(problem, show_progress))
+    return measure_ensemble(problem, *weigh_experts(problem, show_progress))
 
 
 def weigh_experts(problem: Problem, show_progress: bool = True) -> tuple[Prepared, Weighing]:

@@ -1,4 +1,4 @@
-"""Report of a fit: weights, held-out metrics and their computation, and guarantees, printed as a table."""
+"""Report of a fit: weights, held-out metrics and guarantees, printed as a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 
 from ..experts.schema import Count, ErrorRate, Fraction, NotNegative, Range, has_length, is_possible, types_of
-from ..label_tree import Level
 from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
 from .guarantees import LabelOutcome, SurestError, describe_surest_error
 
@@ -46,55 +45,6 @@ class LevelMeasurement(TypedDict):
     accuracy: Fraction
     macro_f1: Fraction
     answered: dict[ErrorRate, Fraction]  # fraction of texts that get an answer at this level, by the error rate
-
-
-def measure_level(
-    level: Level, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray, answered: dict[str, float]
-) -> LevelMeasurement:
-    """Compute the metrics of the nodes above the most probable labels.
-
-    Args:
-        level: The level.
-        probabilities: The probabilities of the labels, ``(m, C)``.
-        labels: The right labels, bool ``(m, C)``.
-        importance: The weights of the texts, ``(m,)``.
-        answered: The fraction of texts that get an answer at this level, by the error rate.
-    """
-    from sklearn.metrics import accuracy_score, f1_score
-
-    predicted = level.node_of_label[probabilities.argmax(1)]
-    right = level.node_of_label[labels.argmax(1)]
-    return LevelMeasurement(
-        nodes=len(level.names),
-        accuracy=float(accuracy_score(right, predicted, sample_weight=importance)),
-        macro_f1=float(f1_score(right, predicted, average="macro", zero_division=0, sample_weight=importance)),
-        answered=answered,
-    )
-
-
-def measure_predictions(
-    name: str, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray
-) -> Measurement:
-    """Compute the metrics of probabilities ``(m, C)``; ``importance`` ``(m,)`` are the weights of the texts."""
-    from sklearn.metrics import accuracy_score, f1_score
-
-    from ...metrics.of_arrays import accuracy, log_loss, macro_f1
-
-    if (importance == importance[0]).all():
-        return Measurement(
-            expert=name,
-            accuracy=accuracy(probabilities, labels),
-            macro_f1=macro_f1(probabilities, labels),
-            log_loss=log_loss(probabilities, labels),
-        )
-    best = probabilities.argmax(1)
-    likelihood = np.take_along_axis(probabilities.clip(1e-12, 1 - 1e-12), labels[:, None], axis=1)[:, 0]
-    return Measurement(
-        expert=name,
-        accuracy=float(accuracy_score(labels, best, sample_weight=importance)),
-        macro_f1=float(f1_score(labels, best, average="macro", zero_division=0, sample_weight=importance)),
-        log_loss=float(np.average(-np.log(likelihood), weights=importance)),
-    )
 
 
 def versions_mislead(version_fraction: float, agreeing: int) -> bool:
@@ -394,16 +344,6 @@ class FitReport:
 
 # Fields that states of the first version lack.
 LATER_FIELDS = {one.name for one in fields(FitReport) if (one.default, one.default_factory) != (MISSING, MISSING)}
-
-
-def largest_class(targets: np.ndarray, count: int, multi_label: bool) -> np.ndarray:
-    """Constant predictions ``(count, C)``: label proportions, or the most frequent set of labels if multi-label."""
-    proportions = targets.mean(0)
-    if multi_label:
-        sets, counts = np.unique(targets, axis=0, return_counts=True)
-        is_in_set = sets[counts.argmax()] > 0
-        proportions = np.where(is_in_set, np.maximum(proportions, 0.5), np.minimum(proportions, 0.49))
-    return np.tile(proportions, (count, 1))
 
 
 def at_chance(accuracy: float, largest: float | None, texts: int) -> str:

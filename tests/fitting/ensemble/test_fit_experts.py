@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.row_table import DESCRIPTION_ID_PREFIX
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
-from docsplit_hf.fitting.ensemble.measuring import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
+from docsplit_hf.fitting.ensemble.held_out_metrics import MIN_EXAMPLES_FOR_THRESHOLD, label_thresholds
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
 from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_COUNTS
 from docsplit_hf.fitting.experts.registry import EXPERTS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classifier.fit import fit
+from docsplit_hf.classifier.fit_datastore import fit_datastore
 from docsplit_hf.fitting.ensemble.lacking_labels import ENOUGH_EXAMPLES, LEAST_DOCUMENTS
 from docsplit_hf.fitting.ensemble.report import FitReport
 from docsplit_hf.fitting.experts.registry import EXPERTS
@@ -24,13 +24,13 @@ def store_of(examples, documents):
 
 def test_documents_that_lack_a_label_are_left_out_and_the_log_says_so(untrained, caplog):
     store = store_of(6, [0] * 195 + [1] * 5)
-    report = fit(untrained.embedder, store, experts=EXPERT_NAMES)
+    report = fit_datastore(untrained.embedder, store, experts=EXPERT_NAMES)
     assert (report.documents, report.left_out, report.lacking) == (0, 200, {"mineral": 0.025})
     sentence = "200 documents were left out: by the examples alone they have only 2% 'mineral'"
     assert sentence in str(report) and sentence in caplog.text and "Add documents of the kind" in caplog.text
     assert FitReport.of(store.fitted.settings) == report
     examples = KNNDatastore.from_snapshot(replace(store.snapshot, documents=None, fitted=None))
-    assert not fit(untrained.embedder, examples, experts=EXPERT_NAMES).lacking
+    assert not fit_datastore(untrained.embedder, examples, experts=EXPERT_NAMES).lacking
     np.testing.assert_array_equal(score(store).probabilities, score(examples).probabilities)
 
 
@@ -42,5 +42,5 @@ def test_documents_stay_if_they_have_each_label_or_are_few_or_examples_judge_or_
     untrained, examples, documents
 ):
     store = store_of(examples, documents)
-    report = fit(untrained.embedder, store, experts=EXPERT_NAMES)
+    report = fit_datastore(untrained.embedder, store, experts=EXPERT_NAMES)
     assert (report.documents, report.lacking) == (len(documents), {})

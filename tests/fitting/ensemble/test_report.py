@@ -6,8 +6,9 @@ from sklearn.metrics import f1_score, log_loss
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
+from docsplit_hf.fitting.ensemble.held_out_metrics import largest_class
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
-from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_COUNTS, at_chance, largest_class
+from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS, WORD_COUNTS, at_chance
 
 from .stores import ABOUT_CONTENT, NAMES, make_keys, make_queries, make_store, make_texts
 

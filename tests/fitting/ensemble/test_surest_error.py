@@ -3,7 +3,7 @@ import numpy as np
 from docsplit_hf.classifier.knn_datastore import KNNDatastore
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.guarantees import describe_surest_error
-from docsplit_hf.fitting.ensemble.measuring import LEAST_GAIN
+from docsplit_hf.fitting.ensemble.held_out_metrics import LEAST_GAIN
 from docsplit_hf.fitting.ensemble.problem import Problem
 
 from .stores import NAMES, make_keys, make_texts

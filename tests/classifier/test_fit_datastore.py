@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.classifier.fit import fit
+from docsplit_hf.classifier.fit_datastore import fit_datastore
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.fitting.ensemble.fit_experts import weigh_experts
 from docsplit_hf.fitting.ensemble.report import FitReport
@@ -101,7 +101,7 @@ def test_a_later_example_changes_answers_at_once(filled, texts, caplog):
     before = scores_of(fitted([texts[40]], top_k=None))[0]
     with caplog.at_level("INFO", logger="docsplit_hf"):
         added = fitted.add_examples([texts[40]], ["river"])
-    assert "call fit() for the other experts" in caplog.text
+    assert "call fit_datastore() for the other experts" in caplog.text
     assert scores_of(fitted([texts[40]], top_k=None))[0, 1] > before[1]
     fitted.remove_examples(added)
     np.testing.assert_array_equal(scores_of(fitted([texts[40]], top_k=None))[0], before)
@@ -284,16 +284,16 @@ def test_with_several_labels_answers_have_those_above_their_threshold(untrained,
 
 def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
     """Documents of one label reduce the proportions of the other labels in every vote."""
-    monkeypatch.setattr("docsplit_hf.classifier.fit.MIN_LOG_LIKELIHOOD_GAIN", 1.0)
+    monkeypatch.setattr("docsplit_hf.classifier.fit_datastore.MIN_LOG_LIKELIHOOD_GAIN", 1.0)
     store = misleading_store(noise=1.0)
-    report = fit(untrained.embedder, store, experts=[name for name in EXPERTS if name != "names"])
+    report = fit_datastore(untrained.embedder, store, experts=[name for name in EXPERTS if name != "names"])
     assert (report.left_out, report.documents) == (300, 0)
     assert "300 documents were left out: held-out examples are answered better without them. If they" in str(report)
     examples_only = KNNDatastore.from_snapshot(replace(store.snapshot, documents=None, fitted=None))
-    alone = fit(untrained.embedder, examples_only, experts=list(report.shares))
+    alone = fit_datastore(untrained.embedder, examples_only, experts=list(report.shares))
     assert alone.shares == report.shares and alone.left_out == 0
     np.testing.assert_array_equal(score(store).probabilities, score(examples_only).probabilities)
-    helpful = fit(untrained.embedder, make_store(60, 300), experts=list(report.shares))
+    helpful = fit_datastore(untrained.embedder, make_store(60, 300), experts=list(report.shares))
     assert (helpful.left_out, helpful.documents) == (0, 300)
 
 
@@ -305,11 +305,11 @@ def test_a_fit_without_documents_follows_only_where_it_may_be_better(untrained, 
         without.append(problem)
         return weigh_experts(problem, show_progress)
 
-    monkeypatch.setattr("docsplit_hf.classifier.fit.weigh_experts", counted)
+    monkeypatch.setattr("docsplit_hf.classifier.fit_datastore.weigh_experts", counted)
     experts = ["classifier", "topics"]
-    fit(untrained.embedder, make_store(30, 90), experts=experts)
+    fit_datastore(untrained.embedder, make_store(30, 90), experts=experts)
     assert not without
-    fit(untrained.embedder, misleading_store(), experts=experts)
+    fit_datastore(untrained.embedder, misleading_store(), experts=experts)
     assert len(without) == 1 and without[0].snapshot.documents is None
 
 
@@ -317,10 +317,10 @@ def test_an_encoder_with_equal_embeddings_for_all_texts_is_logged(filled, caplog
     keys = filled.datastore.keys
     same = np.ones_like(keys) + 1e-4 * keys
     store = KNNDatastore(same, filled.datastore.labels, filled.datastore.label_names, filled.datastore.texts)
-    fit(filled.embedder, store)
+    fit_datastore(filled.embedder, store)
     assert "gives nearly one vector for all texts" in caplog.text and "Try the one that ships" in caplog.text
     caplog.clear()
-    fit(filled.embedder, filled.datastore)
+    fit_datastore(filled.embedder, filled.datastore)
     assert "one vector" not in caplog.text
 
 
@@ -333,12 +333,12 @@ def test_documents_that_are_versions_are_left_out_unless_they_clearly_help(untra
     store = KNNDatastore(rng.standard_normal((30, 8)).astype(np.float32), [0, 1] * 15, ["a", "b"], texts[:30])
     store.add_documents(rng.standard_normal((150, 8)).astype(np.float32), texts[30:] + drafts)
     experts = [name for name in EXPERTS if name != "names"]
-    report = fit(untrained.embedder, store, experts=experts)
+    report = fit_datastore(untrained.embedder, store, experts=experts)
     assert (report.left_out, report.documents, report.version_fraction) == (150, 0, 1.0)
     assert "150 documents were left out: 100% of all texts are versions of another one" in str(report)
     assert FitReport.of(store.fitted.settings) == report
-    monkeypatch.setattr("docsplit_hf.classifier.fit.MIN_LOG_LIKELIHOOD_GAIN", -50.0)  # evidence for documents
-    assert fit(untrained.embedder, store, experts=experts).documents == 150
+    monkeypatch.setattr("docsplit_hf.classifier.fit_datastore.MIN_LOG_LIKELIHOOD_GAIN", -50.0)  # evidence for documents
+    assert fit_datastore(untrained.embedder, store, experts=experts).documents == 150
 
 
 def test_descriptions_alone_keep_documents_that_are_versions(untrained):

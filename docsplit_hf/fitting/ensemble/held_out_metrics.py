@@ -1,12 +1,14 @@
-"""Measurements of the weighted ensemble on held-out texts: thresholds, guarantees and the values of the report."""
+"""Metrics of the weighted ensemble on held-out texts: thresholds, guarantees and the values of the report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from sklearn.metrics import accuracy_score, f1_score
 
 from ...arrays.snapshot import Snapshot
+from ...metrics.of_arrays import accuracy, log_loss, macro_f1
 from ..experts.corpus import id_numbers
 from ..experts.expert import TrainingData
 from ..experts.log_linear_pool import is_class_balanced, most_probable_weights, pool, spread_of_scores
@@ -30,9 +32,6 @@ from .report import (
     FitReport,
     LevelMeasurement,
     Measurement,
-    largest_class,
-    measure_level,
-    measure_predictions,
 )
 from .weighing import Weighing, held_out_answers, held_out_probabilities
 
@@ -42,7 +41,7 @@ LEAST_DESCRIBED_SHARE = 0.2  # of the weights: of an expert whose labels the rep
 MIN_EXAMPLES_FOR_THRESHOLD = 5  # with a label, and without it; labels with fewer get a common threshold
 
 
-def measure(problem: Problem, prepared: Prepared, weighing: Weighing) -> Fit:
+def measure_ensemble(problem: Problem, prepared: Prepared, weighing: Weighing) -> Fit:
     """Measure the ensemble on the held-out texts, and put together the fit."""
     ensemble = weighing.ensemble
     scores = weighing.scores
@@ -270,3 +269,56 @@ def surest_error(
         share=guarantees.answered_fraction(error),
         share_without=without.answered_fraction(error),
     )
+
+
+def measure_level(
+    level: Level, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray, answered: dict[str, float]
+) -> LevelMeasurement:
+    """Compute the metrics of the nodes above the most probable labels.
+
+    Args:
+        level: The level.
+        probabilities: The probabilities of the labels, ``(m, C)``.
+        labels: The right labels, bool ``(m, C)``.
+        importance: The weights of the texts, ``(m,)``.
+        answered: The fraction of texts that get an answer at this level, by the error rate.
+    """
+    predicted = level.node_of_label[probabilities.argmax(1)]
+    right = level.node_of_label[labels.argmax(1)]
+    return LevelMeasurement(
+        nodes=len(level.names),
+        accuracy=float(accuracy_score(right, predicted, sample_weight=importance)),
+        macro_f1=float(f1_score(right, predicted, average="macro", zero_division=0, sample_weight=importance)),
+        answered=answered,
+    )
+
+
+def measure_predictions(
+    name: str, probabilities: np.ndarray, labels: np.ndarray, importance: np.ndarray
+) -> Measurement:
+    """Compute the metrics of probabilities ``(m, C)``; ``importance`` ``(m,)`` are the weights of the texts."""
+    if (importance == importance[0]).all():
+        return Measurement(
+            expert=name,
+            accuracy=accuracy(probabilities, labels),
+            macro_f1=macro_f1(probabilities, labels),
+            log_loss=log_loss(probabilities, labels),
+        )
+    best = probabilities.argmax(1)
+    likelihood = np.take_along_axis(probabilities.clip(1e-12, 1 - 1e-12), labels[:, None], axis=1)[:, 0]
+    return Measurement(
+        expert=name,
+        accuracy=float(accuracy_score(labels, best, sample_weight=importance)),
+        macro_f1=float(f1_score(labels, best, average="macro", zero_division=0, sample_weight=importance)),
+        log_loss=float(np.average(-np.log(likelihood), weights=importance)),
+    )
+
+
+def largest_class(targets: np.ndarray, count: int, multi_label: bool) -> np.ndarray:
+    """Constant predictions ``(count, C)``: label proportions, or the most frequent set of labels if multi-label."""
+    proportions = targets.mean(0)
+    if multi_label:
+        sets, counts = np.unique(targets, axis=0, return_counts=True)
+        is_in_set = sets[counts.argmax()] > 0
+        proportions = np.where(is_in_set, np.maximum(proportions, 0.5), np.minimum(proportions, 0.49))
+    return np.tile(proportions, (count, 1))

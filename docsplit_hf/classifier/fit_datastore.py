@@ -14,9 +14,9 @@ from ..arrays.snapshot import Snapshot, rows_of_texts
 from ..encoding.text_embedder import TextEmbedder
 from ..fitting.ensemble.fit_experts import fit_experts, weigh_experts
 from ..fitting.ensemble.fitted_ensemble import SUGGESTED_SETTING, Fit
+from ..fitting.ensemble.held_out_metrics import measure_ensemble
 from ..fitting.ensemble.held_out_scores import are_texts
 from ..fitting.ensemble.lacking_labels import lacking_labels, may_lack_labels
-from ..fitting.ensemble.measuring import measure
 from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
 from ..fitting.ensemble.report import FitReport
 from ..fitting.ensemble.scoring import PreparedExperts
@@ -40,7 +40,7 @@ COLLAPSED_COSINE = 0.9999  # of any two texts; raw BERT has 0.9, and its embeddi
 MAX_COMPARED_TEXTS = 200  # examples, and documents
 
 
-def fit(
+def fit_datastore(
     embedder: TextEmbedder,
     datastore: KNNDatastore,
     held_out_texts: Any = None,
@@ -145,7 +145,7 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
     lacking: dict[str, float] = {}
     if may_lack and not is_better and gain > 0:
         lacking = lacking_labels(problem, fitted, without, weighing.ensemble)
-    return measure(replace(without, lacking=lacking), prepared, weighing) if is_better or lacking else fitted
+    return measure_ensemble(replace(without, lacking=lacking), prepared, weighing) if is_better or lacking else fitted
 
 
 def _warn_of_one_vector(embedder: TextEmbedder, snapshot: Snapshot) -> None:

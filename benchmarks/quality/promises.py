@@ -208,8 +208,8 @@ class Trial:
 
     def accuracy_of_words(self, ready: PreparedExperts, rows: np.ndarray, others: np.ndarray) -> float:
         """Fit the regression on words to the examples."""
-        words = ready.fitted.ensemble.word_features(self.texts[rows].tolist())
-        asked = ready.fitted.ensemble.word_features(self.texts[others].tolist())
+        words = ready.fitted.ensemble.tfidf.transform(self.texts[rows].tolist())
+        asked = ready.fitted.ensemble.tfidf.transform(self.texts[others].tolist())
         targets = (self.labels[rows][:, None] == np.arange(len(self.task.names))).astype(np.float32)
         matrix = sp.csr_matrix((words.data, words.indices, words.indptr), words.shape)
         found = word_log_odds(asked, fit_word_regression(matrix, targets)).argmax(1)

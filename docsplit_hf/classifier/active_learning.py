@@ -84,7 +84,7 @@ def suggest(
         exclude_copies=True,
     )
     uncertainty = margin_uncertainty(answers.probabilities, snapshot.multi_label)
-    words_of_examples = ready.ensemble.word_features(texts_in(snapshot.rows))
+    words_of_examples = ready.ensemble.tfidf.transform(texts_in(snapshot.rows))
     examples = ready.ensemble.document_vectors.join(snapshot.keys, words_of_examples)
     choices = choose_documents(answers.vectors, uncertainty, examples, count, joined)
     found = [_suggestion(choice, table, answers.probabilities[choice.row], ready) for choice in choices]

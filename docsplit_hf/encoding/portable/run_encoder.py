@@ -35,6 +35,7 @@ _is_packed: ContextVar[bool] = ContextVar("is_packed", default=False)
 _tried: WeakKeyDictionary[nn.Module, str | None] = WeakKeyDictionary()
 _logged_reason: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 _switched_off: WeakSet[nn.Module] = WeakSet()
+_first_positions: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()  # of packed encoders
 
 
 def run_encoder(
@@ -151,7 +152,6 @@ def pool(
     ``attention_mask``: ``(N, L)``, 1 for tokens, at least one per row. Tokens before ``first_pooled`` are left out, but
     never the last token of a row.
     """
-    check_pooling(pooling)
     rows = torch.arange(len(hidden_states), device=hidden_states.device)
     last = attention_mask.sum(1) - 1
     first = last.clamp(max=first_pooled)
@@ -163,11 +163,13 @@ def pool(
     if first_pooled:
         mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= first[:, None])
     mask = mask[:, :, None]
-    if pooling == "max":
-        return hidden_states.masked_fill(~mask, -torch.inf).amax(1)
-    # Summed in float32: in float16 the states of a long document overflow.
-    total = hidden_states.masked_fill(~mask, 0).sum(1, dtype=torch.promote_types(hidden_states.dtype, torch.float32))
-    return (total / mask.sum(1)).to(hidden_states.dtype)
+    if pooling == "mean":
+        # Summed in float32: in float16 the states of a long document overflow.
+        dtype = torch.promote_types(hidden_states.dtype, torch.float32)
+        total = hidden_states.masked_fill(~mask, 0).sum(1, dtype=dtype)
+        return (total / mask.sum(1)).to(hidden_states.dtype)
+    check_pooling(pooling)  # what is left is "max"
+    return hidden_states.masked_fill(~mask, -torch.inf).amax(1)
 
 
 class UnitNorm(nn.Module):
@@ -261,8 +263,9 @@ def _run_packed(
     real = places.flatten()  # the places of tokens, not of padding
     tokens, lengths = _round_up(real, attention_mask.sum(1))
     boundaries = nn.functional.pad(lengths.cumsum(0), (1, 0))
-    _, first = _positions(encoder)
-    positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + first
+    if encoder not in _first_positions:
+        _, _first_positions[encoder] = _positions(encoder)  # once, as it takes a walk over all modules
+    positions = (attention_mask.cumsum(1) - 1).flatten()[tokens] + _first_positions[encoder]
     packed = {name: values.flatten()[tokens][None] for name, values in arguments.items()}
     forward = getattr(encoder, "stock_forward", encoder)
     token = _is_packed.set(True)

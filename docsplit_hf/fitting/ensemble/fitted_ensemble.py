@@ -27,7 +27,7 @@ from ..experts.schema import (
 )
 from ..experts.style_expert import STYLE_NUMBERS
 from ..experts.teacher_expert import TEACHER_ANSWERS, TEACHER_SETTING, EarlierTeacherSetting, TeacherSetting
-from ..experts.text_vectors import DocumentVectors, Tfidf, WordRows
+from ..experts.text_vectors import DocumentVectors, Tfidf
 from ..label_tree import HIERARCHY_SETTING, LabelTree, extend_tree, is_hierarchy_setting, label_tree
 from .guarantees import Guarantees, HeldOutAnswers
 from .report import LATER_FIELDS, FitReport
@@ -63,13 +63,9 @@ class Ensemble:
         return list(self.weights)
 
     @cached_property
-    def tfidf(self) -> Tfidf | None:
-        """TF-IDF of words; None if the texts of the corpus have none."""
-        return Tfidf(self.terms, self.idf) if self.terms else None
-
-    def word_features(self, texts: list[str]) -> WordRows | None:
-        """Words of texts, TF-IDF ``(N, V)``."""
-        return None if self.tfidf is None else self.tfidf.transform(texts)
+    def tfidf(self) -> Tfidf:
+        """TF-IDF of words."""
+        return Tfidf(self.terms, self.idf)
 
     def label_columns(self, label_names: Sequence[str]) -> np.ndarray:
         """Numbers of the fitted labels among all labels, ``(C,)``."""

@@ -17,7 +17,6 @@ from ..experts.vector_experts import (
     MANY_LABELS,
     Topics,
     choose_example_weight,
-    name_scores,
     names_as_vectors,
 )
 from ..label_tree import label_paths
@@ -83,7 +82,8 @@ def prepare_fit(problem: Problem) -> Prepared:
     names = None
     if any(EXPERTS[name].needs_label_names for name in experts):
         vectors = names_as_vectors(problem.name_embeddings, corpus.document_vectors.mean)
-        names = Guess(vectors, log_likelihoods_by(name_scores(corpus.vectors, vectors), rows, targets))
+        cosines = corpus.document_vectors.embeddings_of(corpus.vectors) @ vectors.T
+        names = Guess(vectors, log_likelihoods_by(cosines, rows, targets))
     known_fraction = problem.version_fraction
     version_fraction = fraction_of_versions(corpus) if known_fraction is None else known_fraction
     data = TrainingData(

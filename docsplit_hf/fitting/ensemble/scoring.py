@@ -124,8 +124,7 @@ def score_texts(
         The scores and probabilities. Labels that came after ``fit`` get the probability that the neighbors give them;
         the others share the rest.
     """
-    tfidf = experts.ensemble.tfidf
-    words = None if tfidf is None else tfidf.transform(texts)
+    words = experts.ensemble.tfidf.transform(texts)
     style = style_of_texts(texts) if any(EXPERTS[name].reads_style for name in experts.ensemble.weights) else None
     return score_features(
         experts, embeddings, words, style, head_logits, passages, exclude_copies, with_closeness, min_neighbors

@@ -83,7 +83,10 @@ class WordRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tfidf:
-    """TF-IDF with the terms of ``fit_words`` and their ``idf``: that of scikit-learn, which takes seconds to import."""
+    """TF-IDF with the terms of ``fit_words`` and their ``idf``: that of scikit-learn, which takes seconds to import.
+
+    There are no terms if the texts of the corpus have no words.
+    """
 
     terms: Sequence[str]
     idf: np.ndarray  # (V,)
@@ -93,8 +96,10 @@ class Tfidf:
         """The column of each term."""
         return {term: column for column, term in enumerate(self.terms)}
 
-    def transform(self, texts: Sequence[str]) -> WordRows:
-        """TF-IDF of texts; rows have norm 1, or are 0."""
+    def transform(self, texts: Sequence[str]) -> WordRows | None:
+        """TF-IDF of texts; rows have norm 1, or are 0. None without terms."""
+        if not self.terms:
+            return None
         found = []
         for text in texts:
             columns = [self.columns[word] for word in words_of(text) if word in self.columns]
@@ -119,16 +124,16 @@ class DocumentVectors(NamedTuple):
     # (D + r, D + r); it divides by the root of 3e-12 at least.
     whitening: Annotated[np.ndarray, Array(("vector", "vector"), Range(-1e6, 1e6))]
 
-    def of_words(self, words: sp.csr_matrix | WordRows | None, count: int) -> np.ndarray:
-        """Project the words of ``count`` texts, TF-IDF ``(N, V)``, to ``(N, r)``, of norm 1; 0 without words."""
-        if words is None or not len(self.components):
-            return np.zeros((count, len(self.components)), np.float32)
-        return unit(words @ self.components.T)
-
     def join(self, embeddings: np.ndarray, words: sp.csr_matrix | WordRows | None) -> np.ndarray:
-        """Join centered embeddings and words with equal weight to float32 ``(N, D + r)`` of norm 1."""
+        """Join centered embeddings and projected words, TF-IDF ``(N, V)``, to float32 ``(N, D + r)`` of norm 1.
+
+        Both have equal weight, and are 0 in a text without words.
+        """
         centered = unit(embeddings.astype(np.float32, copy=False) - self.mean)
-        return unit(np.hstack([centered, self.of_words(words, len(embeddings))]))
+        of_words = np.zeros((len(embeddings), len(self.components)), np.float32)
+        if words is not None and len(self.components):
+            of_words = unit(words @ self.components.T)
+        return unit(np.hstack([centered, of_words]))
 
     def embeddings_of(self, vectors: np.ndarray) -> np.ndarray:
         """Take the embeddings ``(N, D)`` out of joined vectors, of norm 1."""

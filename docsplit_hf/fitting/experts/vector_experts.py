@@ -223,7 +223,8 @@ class Names(Expert):
         return {"vectors": data.names.vectors}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
-        return name_scores(features.vectors, learned["vectors"])
+        of_names = learned["vectors"]
+        return unit(features.vectors[:, : of_names.shape[1]]) @ of_names.T
 
 
 def readable_names(names: Sequence[str]) -> list[str]:
@@ -235,8 +236,3 @@ def names_as_vectors(embeddings: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Center embeddings of label names ``(C, H)`` by the mean of all texts, then by that of all names; of norm 1."""
     centered = unit(embeddings.astype(np.float32) - mean)
     return unit(centered - centered.mean(0)).astype(np.float32)
-
-
-def name_scores(vectors: np.ndarray, name_vectors: np.ndarray) -> np.ndarray:
-    """Cosine of each text to each label name, ``(N, C)``."""
-    return unit(vectors[:, : name_vectors.shape[1]]) @ name_vectors.T

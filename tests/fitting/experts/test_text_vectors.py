@@ -115,7 +115,7 @@ def test_embedding_and_words_have_equal_weight():
     embeddings = make_keys(LABELS)
     _, _, words = fit_words(number_words(make_texts(LABELS)))
     fitted, _ = fit_document_vectors(embeddings, words, 210)
-    of_words = fitted.of_words(words, 210)
+    of_words = unit(words @ fitted.components.T)
     joined = fitted.join(embeddings, words)
     centered = unit(embeddings - embeddings.mean(0))
     np.testing.assert_allclose(joined @ joined.T, (centered @ centered.T + of_words @ of_words.T) / 2, atol=1e-5)
@@ -135,7 +135,7 @@ def test_texts_without_words_and_equal_embeddings_give_finite_vectors():
     words = fit_words(number_words(make_texts(LABELS)))[2].tolil()
     words[3] = 0
     fitted, _ = fit_document_vectors(np.ones((210, 4), np.float32), words.tocsr(), 210)
-    of_words = fitted.of_words(words.tocsr(), 210)
-    assert not of_words[3].any() and np.allclose(np.linalg.norm(of_words, axis=1)[4:], 1, atol=1e-5)
     joined = fitted.join(np.ones((210, 4), np.float32), words.tocsr())
+    of_words = joined[:, 4:]  # the centered embeddings are 0
+    assert not of_words[3].any() and np.allclose(np.linalg.norm(of_words, axis=1)[4:], 1, atol=1e-5)
     assert np.isfinite(fitted.whitened(joined)).all()

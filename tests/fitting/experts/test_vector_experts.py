@@ -23,7 +23,6 @@ from docsplit_hf.fitting.experts.vector_experts import (
     centers_of,
     choose_example_weight,
     fit_topics,
-    name_scores,
     names_as_vectors,
     readable_names,
     surest_documents,
@@ -136,7 +135,8 @@ def prior(names, examples=12):
 
 def data_with_names(corpus, targets, names, is_text=None):
     vectors = names_as_vectors(names, corpus.document_vectors.mean)
-    guess = Guess(vectors, log_likelihoods_by(name_scores(corpus.vectors, vectors), corpus.rows, targets))
+    cosines = corpus.document_vectors.embeddings_of(corpus.vectors) @ vectors.T
+    guess = Guess(vectors, log_likelihoods_by(cosines, corpus.rows, targets))
     return training_data(corpus, corpus.rows, targets, is_text, names=guess)
 
 

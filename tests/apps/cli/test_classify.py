@@ -51,6 +51,12 @@ def test_an_exported_model_answers_unless_an_option_needs_the_pipeline(
     assert open_to_answer(arguments, AnswerArguments(**options)) == opened
 
 
+def test_options_of_a_call_are_those_that_were_given():
+    given = AnswerArguments(reject=0.1, novelty=0.0, each_label=True)  # 0: only the least familiar texts
+    assert given.call_options() == {"reject": 0.1, "novelty": 0.0, "each_label": True, "return_novelty": True}
+    assert AnswerArguments().call_options() == {}
+
+
 def test_the_classifier_may_be_the_first_word(tmp_path):
     (tmp_path / "new.csv").write_text("text\nA river.\n")
     files = ["--predict", str(tmp_path / "new.csv"), "--predict_output", str(tmp_path / "answers.csv")]

@@ -53,8 +53,8 @@ _MODULE_OF_NAME = {
     "segment_documents": "reading.segmentation.segment_documents",
 }
 
-_UNLISTED = ("RejectionLimits", "finish_save")  # of earlier versions: to import them works
-__all__ = [name for name in _MODULE_OF_NAME if name not in _UNLISTED]
+# To import these two works, as in earlier versions.
+__all__ = [name for name in _MODULE_OF_NAME if name not in ("RejectionLimits", "finish_save")]
 
 _REMOVED = {"connect_datastore": "write KNNDatastore.from_pretrained(folder, memory_map=True)"}
 

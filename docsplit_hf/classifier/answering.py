@@ -113,9 +113,8 @@ class Answering:
                 snapshot = self.take_snapshot()  # the datastore may have changed since the last window
                 rows = [one for one in window if isinstance(one, InputRow)]
                 answers = self._answers_to(rows, snapshot, done)
-                if len(rows) < len(window):
-                    answers = with_unreadable(window, answers, best_only="top_k" not in self.options)
-                yield from answers
+                best_only = "top_k" not in self.options
+                yield from answers if len(rows) == len(window) else with_unreadable(window, answers, best_only)
                 progress.update(len(window))
                 done += len(window)
                 size = min(2 * size, WINDOW_TEXTS)

@@ -101,7 +101,7 @@ def test_a_later_example_changes_answers_at_once(filled, texts, caplog):
     before = scores_of(fitted([texts[40]], top_k=None))[0]
     with caplog.at_level("INFO", logger="docsplit_hf"):
         added = fitted.add_examples([texts[40]], ["river"])
-    assert "call fit_datastore() for the other experts" in caplog.text
+    assert "call fit() for the other experts" in caplog.text
     assert scores_of(fitted([texts[40]], top_k=None))[0, 1] > before[1]
     fitted.remove_examples(added)
     np.testing.assert_array_equal(scores_of(fitted([texts[40]], top_k=None))[0], before)

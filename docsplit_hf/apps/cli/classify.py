@@ -160,8 +160,8 @@ class AnswerArguments:
 
     def call_options(self) -> dict[str, Any]:
         """Return the options of a call."""
-        given = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        options = {name: value for name, (value, default) in given.items() if value != default}
+        given = [field for field in fields(self) if getattr(self, field.name) != field.default]
+        options = {field.name: getattr(self, field.name) for field in given}
         if self.reject is not None:
             options["return_novelty"] = True
         return options

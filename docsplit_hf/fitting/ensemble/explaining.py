@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -77,10 +77,10 @@ def _compared(scored: Scores, ensemble: Ensemble, row: int, label: int) -> tuple
 
 
 def _top_words(scored: Scores, ensemble: Ensemble, row: int, column: int, against: int | None) -> list[WordWeight]:
-    """Find the words that contribute most, by the first expert with scores that are sums over words."""
+    """Find the words that contribute most."""
     if scored.words is None:
         return []
-    contributions = next(_word_contributions(scored, ensemble, row, column, against, ensemble.weights), np.zeros(0))
+    contributions = _word_contributions(scored, ensemble, row, column, against, ensemble.weights)
     terms = scored.words.row(row).indices
     best = np.argsort(-contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
     return [
@@ -95,14 +95,16 @@ def _word_contributions(
     column: int,
     against: int | None,
     weights: Mapping[str, float],
-) -> Iterator[np.ndarray]:
-    """Contribution of each word of a text by each expert with scores that are sums over words."""
+) -> np.ndarray:
+    """Contribution of each word of a text, by all experts with scores that are sums over words."""
     words = scored.words.row(row)
+    total = np.zeros(len(words.indices))
     for name, weight in weights.items():
         learned = ensemble.learned.by_expert[name]
         contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
         if contributions is not None:
-            yield contributions
+            total += contributions
+    return total
 
 
 def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, text: str, origin: Origin) -> Place | None:
@@ -116,7 +118,7 @@ def deciding_place(scored: Scores, ensemble: Ensemble, row: int, label: int, tex
         return None
     # Equal weights, if the experts that count words have none.
     for weights in (ensemble.weights, dict.fromkeys(ensemble.weights, 1.0)):
-        contributions = sum(_word_contributions(scored, ensemble, row, *compared, weights), np.zeros(1))
+        contributions = _word_contributions(scored, ensemble, row, *compared, weights)
         if contributions.any():
             break
     else:

@@ -45,9 +45,13 @@ class NaiveBayes(Expert):
     def word_contributions(
         self, learned: Mapping[str, np.ndarray], weight: float, words: WordRows, label: int, against: int | None
     ) -> np.ndarray:
-        weights = learned["weights"]
-        subtracted = 0 if against is None else weights[against, words.indices]
-        return weight * NAIVE_BAYES_SHARPNESS * words.data * (weights[label, words.indices] - subtracted)
+        return weight * NAIVE_BAYES_SHARPNESS * logits_of_words(learned["weights"], words, label, against)
+
+
+def logits_of_words(weights: np.ndarray, words: WordRows, label: int, against: int | None) -> np.ndarray:
+    """What each word of one text adds to the logit of a label, less that of ``against``, by weights ``(C, V)``."""
+    subtracted = 0 if against is None else weights[against, words.indices]
+    return words.data * (weights[label, words.indices] - subtracted)
 
 
 def fit_naive_bayes(words: sp.csr_matrix, soft: np.ndarray, weights: np.ndarray, multi_label: bool) -> np.ndarray:
@@ -89,6 +93,11 @@ class WordRegression(Expert):
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:
         return word_log_odds(features.words, learned["weights"])
+
+    def word_contributions(
+        self, learned: Mapping[str, np.ndarray], weight: float, words: WordRows, label: int, against: int | None
+    ) -> np.ndarray:
+        return weight * logits_of_words(learned["weights"], words, label, against)
 
 
 def fit_word_regression(words: sp.csr_matrix, targets: np.ndarray) -> np.ndarray:

@@ -87,14 +87,19 @@ def test_explaining_words_are_of_the_text_and_sorted_by_weight():
         assert words[0]["word"] in OWN[label] and words[0]["word"] not in COMMON
 
 
-def test_all_words_of_a_text_add_up_to_the_contribution_of_the_expert(monkeypatch):
+def test_all_words_of_a_text_add_up_to_what_the_experts_on_words_contribute(monkeypatch):
     monkeypatch.setattr("docsplit_hf.fitting.ensemble.explaining.MAX_EXPLAINED_WORDS", 100)
     store = fitted_store()
     answers = score(store)
     ensemble = Fit.from_state(store.fitted).ensemble
-    both = [explain(answers, ensemble, 0, label) for label in np.argsort(-answers.probabilities[0])[:2]]
+    first, second = np.argsort(-answers.probabilities[0])[:2]
+    both = [explain(answers, ensemble, 0, label) for label in (first, second)]
     pro, contra = (sum(word["weight"] for word in found["words"]) for found in both)
-    assert pro - contra == pytest.approx(both[0]["experts"]["naive_bayes"], rel=1e-4)
+    biases = ensemble.learned.by_expert["word_regression"]["weights"][:, -1]
+    by_bias = ensemble.weights["word_regression"] * (biases[first] - biases[second])
+    of_experts = both[0]["experts"]["naive_bayes"] + both[0]["experts"]["word_regression"]
+    assert pro - contra == pytest.approx(of_experts - by_bias, rel=1e-4)
+    assert ensemble.weights["naive_bayes"] > 0 and ensemble.weights["word_regression"] > 0
 
 
 def test_without_texts_no_words_explain_and_a_later_label_has_a_note():
@@ -121,7 +126,7 @@ def test_a_word_on_several_pages_speaks_for_each_by_how_often_it_is_there(monkey
         text = "\n".join(pages)
         scored = score_texts(prepare_experts(store.snapshot), make_queries(1)[1], [text], None)
         of_words = [contributions.get(ensemble.terms[term], 0.0) for term in scored.words.row(0).indices]
-        monkeypatch.setattr(explaining, "_word_contributions", lambda *_: iter([np.array(of_words)]))
+        monkeypatch.setattr(explaining, "_word_contributions", lambda *_: np.array(of_words))
         return int(explaining.deciding_place(scored, ensemble, 0, 0, text, Origin("a.pdf", tuple(places))).name)
 
     assert decides("one apple", "pear and pear", apple=3.0, pear=2.0) == 0  # 3 against 2, however often it is there

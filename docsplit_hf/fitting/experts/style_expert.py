@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from .expert import Features, TrainingData
 
-# Words; of scripts without spaces (Thai to Chinese), single characters.
+# Words, such as don't and 500,000; of scripts without spaces (Thai to Chinese), single characters.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_WORD = re.compile(rf"[{_UNSPACED}]|\d+(?:[.,]\d+)+|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}]+)*")
 _SENTENCE_END = re.compile(r"[.!?。！？…]+[\s\"'”’)]*|\n\s*\n")
 _LAST_OF_SENTENCE = tuple(".!?。！？")
 MARKS = {
@@ -44,9 +44,9 @@ SUBJECTS_OF_MARKS = {
 }  # of other marks, the mark
 _PATTERNS = {  # with their subjects
     "web addresses": (re.compile(r"https?://\S+|www\.\S+"), "web addresses"),
-    "letters drawn out": (re.compile(r"(\w)\1\1"), "letters drawn out"),
-    "rows of dots": (re.compile(r"\.\.+|…"), "full stops"),
-    "rows of exclamation or question marks": (re.compile(r"[!?]{2,}"), "exclamation marks"),
+    "stretched letters, as in sooo": (re.compile(r"([^\W\d_])\1\1"), "stretched letters"),
+    "ellipses": (re.compile(r"\.\.+|…"), "full stops"),
+    "repeated exclamation or question marks": (re.compile(r"[!?]{2,}"), "exclamation marks"),
     "apostrophes inside words": (re.compile(r"\w['’]\w"), "apostrophes"),
 }
 _BULLET = re.compile(r"(?m)^\s*(?:[-*•–]|\d+[.)])\s")
@@ -54,7 +54,8 @@ LONG_WORD = 7
 VERY_LONG_WORD = 11
 SHORT_WORD = 3
 SEEN_RATIO = 1.25  # of two numbers, or of the odds of two shares; smaller differences are not described
-MANY_TIMES = 10.0  # as often as in a typical text: the ratio is no longer told
+LEAST_TOLD = 0.1  # a smaller typical count is told as "under 0.1"
+FEW_UNITS = 20  # words or lines: of so few, a share is told as "3 of 12"
 LARGEST_DEVIATION = 4.0  # in standard deviations; numbers farther from the mean are cut
 LEAST_DEVIATION = 1e-3  # of a number that all texts have alike
 LARGEST_NUMBER = 1e4  # above the root or logarithm of what a text of 2**20 characters may have
@@ -71,9 +72,15 @@ class Kind(Enum):
     """What a number measures, which decides how it is transformed and described."""
 
     LENGTH = auto()  # its logarithm is taken
-    SHARE = auto()  # of the words or lines; the square root of this and the following is taken
-    FREQUENCY = auto()  # compared with other texts only
+    SHARE_OF_WORDS = auto()  # the square root of this and the following is taken
+    SHARE_OF_LINES = auto()
+    BY_WORD = auto()
+    BY_CHARACTER = auto()
+    VARIETY = auto()  # different words, by a power of the number of words
     FACT = auto()  # 0 or 1, and stays so
+
+
+SHARES = (Kind.SHARE_OF_WORDS, Kind.SHARE_OF_LINES)
 
 
 class StyleNumber(NamedTuple):
@@ -83,29 +90,29 @@ class StyleNumber(NamedTuple):
     kind: Kind
     subject: str  # equal for numbers of which one is enough in a description
 
-    def describe(self, value: float, typical: float) -> str:
-        """Describe the number of a text, or the mean of several, beside a typical text; empty if they are near."""
+    def describe(self, value: float, typical: float, units: float) -> str:
+        """Describe the number of a text, or the mean of several, beside a typical text; empty if they are near.
+
+        ``units``: the words, lines or characters of the text, by which a share or frequency becomes a count.
+        """
         if self.kind is Kind.FACT:
             return self._describe_fact(value, typical)
-        if _is_near(_odds(value), _odds(typical)) if self.kind is Kind.SHARE else _is_near(value, typical):
+        is_share = self.kind in SHARES
+        if _is_near(_odds(value), _odds(typical)) if is_share else _is_near(value, typical):
             return ""
         if self.kind is Kind.LENGTH:
             return _unless_equal(self._with_number, _short(value), _short(typical))
-        if not value:
-            return f"no {self.name}"
-        if self.kind is Kind.SHARE:
-            return _unless_equal(lambda share: f"{share} {self.name}", _percentage(value), _percentage(typical))
-        if value < typical:
-            return f"few {self.name} for the length (typical: {_short(typical / value)} times as many)"
-        if value > MANY_TIMES * typical:
-            return f"more {self.name} for the length (over {MANY_TIMES:.0f} times as many as typical)"
-        return f"more {self.name} for the length ({_short(value / typical)} times as many as typical)"
+        own = _share(value, units) if is_share else _short(value * units)
+        described = f"{self.name}: {own}" if value else f"no {self.name}"
+        if is_share:
+            return f"{described} (typical: {_percentage(typical)})"
+        return f"{described} (typical for this length: {_at_least_told(typical * units)})"
 
     def _describe_fact(self, value: float, typical: float) -> str:
         if value == 1:
-            return f"a {self.name} (as {_percentage(typical)} of all texts)"
+            return f"a {self.name} (as {_percentage(typical)} of all texts have)"
         if value == 0:
-            return f"no {self.name} (as {_percentage(1 - typical)} of all texts)"
+            return f"no {self.name} (as in {_percentage(1 - typical)} of all texts)"
         return _unless_equal(lambda share: f"{share} with a {self.name}", _percentage(value), _percentage(typical))
 
     def _with_number(self, number: str) -> str:
@@ -126,8 +133,21 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
+def _at_least_told(count: float) -> str:
+    return f"under {LEAST_TOLD}" if count < LEAST_TOLD else _short(count)
+
+
 def _unless_equal(describe: Callable[[str], str], own: str, typical: str) -> str:
     return "" if own == typical else f"{describe(own)} (typical: {typical})"
+
+
+def _share(share: float, units: float) -> str:
+    """A share as "3 of 12" if it is of few words or lines, else as a percentage; also that of the mean of texts."""
+    count = share * units
+    is_of_one_text = math.isclose(count, round(count), abs_tol=0.01) and math.isclose(units, round(units), abs_tol=0.01)
+    if is_of_one_text and units < FEW_UNITS + 0.5:
+        return f"{count:.0f} of {units:.0f}"
+    return _percentage(share)
 
 
 def _percentage(share: float) -> str:
@@ -142,27 +162,29 @@ STYLE_NUMBERS = (
     StyleNumber("words of N characters", Kind.LENGTH, "words"),
     StyleNumber("lines of N characters", Kind.LENGTH, "length"),
     StyleNumber("N lines", Kind.LENGTH, "lines"),
-    StyleNumber(f"words of {LONG_WORD} or more characters", Kind.SHARE, "words"),
-    StyleNumber(f"words of {VERY_LONG_WORD} or more characters", Kind.SHARE, "words"),
-    StyleNumber(f"words of up to {SHORT_WORD} characters", Kind.SHARE, "words"),
-    StyleNumber("words of one character", Kind.SHARE, "words of one character"),
-    StyleNumber("different words", Kind.FREQUENCY, "repetition"),
-    StyleNumber("words that occur once", Kind.SHARE, "repetition"),
-    StyleNumber("of the words are the most frequent one", Kind.SHARE, "repetition"),
-    StyleNumber("words in capitals", Kind.SHARE, "capitals"),
-    StyleNumber("words with a first capital", Kind.SHARE, "capitals"),
-    StyleNumber("words in small letters", Kind.SHARE, "capitals"),
-    StyleNumber("lines that are items of a list", Kind.SHARE, "list"),
-    StyleNumber("capital letters", Kind.FREQUENCY, "capitals"),
-    StyleNumber("digits", Kind.FREQUENCY, "digits"),
-    StyleNumber("other signs", Kind.FREQUENCY, "other signs"),
+    StyleNumber(f"words of {LONG_WORD} or more characters", Kind.SHARE_OF_WORDS, "words"),
+    StyleNumber(f"words of {VERY_LONG_WORD} or more characters", Kind.SHARE_OF_WORDS, "words"),
+    StyleNumber(f"words of up to {SHORT_WORD} characters", Kind.SHARE_OF_WORDS, "words"),
+    StyleNumber("words of one character", Kind.SHARE_OF_WORDS, "words of one character"),
+    StyleNumber("different words", Kind.VARIETY, "repetition"),
+    StyleNumber("words that occur once", Kind.SHARE_OF_WORDS, "repetition"),
+    StyleNumber("the most frequent word", Kind.SHARE_OF_WORDS, "repetition"),
+    StyleNumber("words in capitals", Kind.SHARE_OF_WORDS, "capitals"),
+    StyleNumber("capitalized words", Kind.SHARE_OF_WORDS, "capitals"),
+    StyleNumber("words in lower case", Kind.SHARE_OF_WORDS, "capitals"),
+    StyleNumber("lines that are items of a list", Kind.SHARE_OF_LINES, "list"),
+    StyleNumber("capital letters", Kind.BY_CHARACTER, "capitals"),
+    StyleNumber("digits", Kind.BY_CHARACTER, "digits"),
+    StyleNumber("other signs", Kind.BY_CHARACTER, "other signs"),
     StyleNumber("capital letter at the beginning", Kind.FACT, "beginning"),
     StyleNumber("full stop, exclamation or question mark at the end", Kind.FACT, "end"),
-    *(StyleNumber(name, Kind.FREQUENCY, subject) for name, (_, subject) in _PATTERNS.items()),
-    *(StyleNumber(name, Kind.FREQUENCY, SUBJECTS_OF_MARKS.get(name, name)) for name in MARKS.values()),
+    *(StyleNumber(name, Kind.BY_WORD, subject) for name, (_, subject) in _PATTERNS.items()),
+    *(StyleNumber(name, Kind.BY_CHARACTER, SUBJECTS_OF_MARKS.get(name, name)) for name in MARKS.values()),
 )
+_PLACES = {number.name: place for place, number in enumerate(STYLE_NUMBERS)}
 _LENGTHS = np.array([number.kind is Kind.LENGTH for number in STYLE_NUMBERS])
 _FACTS = np.array([number.kind is Kind.FACT for number in STYLE_NUMBERS])
+VARIETY_POWER = 0.8  # of the number of words: the number of different words grows with it about so
 
 
 def style_of_texts(texts: Sequence[str]) -> np.ndarray:
@@ -174,6 +196,22 @@ def style_of_texts(texts: Sequence[str]) -> np.ndarray:
 def as_counted(values: np.ndarray) -> np.ndarray:
     """Undo logarithms and square roots of numbers ``(S,)``."""
     return np.where(_LENGTHS, np.expm1(values), np.where(_FACTS, values, np.square(values)))
+
+
+def units_of(counted: np.ndarray) -> dict[Kind, float]:
+    """By what numbers of each kind are multiplied to be counts: the words, lines or characters of a text ``(S,)``."""
+    words = float(counted[_PLACES["N words"]])
+    lines = float(counted[_PLACES["N lines"]])
+    characters_of_lines = lines * float(counted[_PLACES["lines of N characters"]])
+    return {
+        Kind.LENGTH: 1.0,
+        Kind.FACT: 1.0,
+        Kind.SHARE_OF_WORDS: words,
+        Kind.SHARE_OF_LINES: lines,
+        Kind.BY_WORD: words,
+        Kind.BY_CHARACTER: characters_of_lines / max(1 - float(counted[_PLACES["line breaks"]]), 0.1),
+        Kind.VARIETY: words**VARIETY_POWER,
+    }
 
 
 def _style(text: str) -> list[float]:
@@ -203,10 +241,10 @@ def _style(text: str) -> list[float]:
         sum(count for size, count in size_counts.items() if size >= VERY_LONG_WORD) * by_word,
         sum(count for size, count in size_counts.items() if size <= SHORT_WORD) * by_word,
         size_counts[1] * by_word,
-        len(counts) * by_word**0.8,  # grows with the length about as the number of different words does
+        len(counts) * by_word**VARIETY_POWER,
         list(counts.values()).count(1) * by_word,
         max(counts.values(), default=0) * by_word,
-        sum(map(str.isupper, words)) * by_word,
+        sum(len(word) > 1 and word.isupper() for word in words) * by_word,  # without "I"
         sum(map(str.istitle, words)) * by_word,
         sum(map(str.islower, words)) * by_word,
         len(_BULLET.findall(text)) / len(lines),
@@ -263,11 +301,12 @@ class Style(Expert):
         is_unusual = np.abs(deviations) * np.sqrt(len(deviations)) >= LEAST_DESCRIBED_DEVIATION
         counted = as_counted(style)
         typical = as_counted(learned["mean"])
+        units = units_of(counted)
         found: dict[str, str] = {}
         for place in np.argsort(-contributions, kind="stable"):
             number = STYLE_NUMBERS[place]
             if contributions[place] > 0 and is_unusual[place] and number.subject not in found:
-                words = number.describe(float(counted[place]), float(typical[place]))
+                words = number.describe(float(counted[place]), float(typical[place]), units[number.kind])
                 if words:
                     found[number.subject] = words
         return list(found.values())[:MAX_DESCRIBED]

@@ -18,6 +18,7 @@ from docsplit_hf.fitting.experts.style_expert import (
     as_counted,
     prior_weight,
     style_of_texts,
+    units_of,
 )
 
 from ..ensemble.stores import DIMENSION, fitted_store, score
@@ -116,17 +117,24 @@ def counted(text):
 
 
 def test_numbers_of_a_text():
-    found = counted("Stop!! I saw it, however.\n\n- two dogs\n- http://a.de 42 sooo...")
+    found = counted("STOP!! I saw it, however.\n\n- two dogs\n- http://a.de 42 sooo...")
     assert found["N words"] == pytest.approx(12)
     assert found["N lines"] == pytest.approx(3)
     assert found["words in capitals"] == pytest.approx(1 / 12)
-    assert found["words with a first capital"] == pytest.approx(2 / 12, rel=1e-5)
+    assert found["capitalized words"] == pytest.approx(1 / 12, rel=1e-5)  # "I"
     assert found["lines that are items of a list"] == pytest.approx(2 / 3)
-    assert found["rows of exclamation or question marks"] == pytest.approx(1 / 12)
+    assert found["repeated exclamation or question marks"] == pytest.approx(1 / 12)
     assert found["web addresses"] == pytest.approx(1 / 12)
-    assert found["letters drawn out"] == pytest.approx(1 / 12)
+    assert found["stretched letters, as in sooo"] == pytest.approx(1 / 12)
     assert found["capital letter at the beginning"] == 1
     assert found["full stop, exclamation or question mark at the end"] == 1
+
+
+def test_words_are_counted_as_a_reader_counts_them():
+    found = counted("I don't owe 500,000 in 2000, says O'Neill's aunt.")
+    assert found["N words"] == pytest.approx(9)
+    assert found["words of one character"] == pytest.approx(1 / 9)
+    assert (found["words in capitals"], found["stretched letters, as in sooo"]) == (0, 0)
 
 
 def test_sentences_of_languages_without_spaces_are_measured_in_characters():
@@ -145,23 +153,37 @@ def test_numbers_of_any_text_are_finite_and_no_text_changes_another(texts):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "typical", "expected"),
+    ("name", "value", "typical", "units", "expected"),
     [
-        ("sentences of N words", 31.2, 14, "sentences of 31 words (typical: 14)"),
-        ("N sentences", 1, 2.4, "1 sentence (typical: 2.4)"),
-        ("N lines", 3.01, 2.99, ""),
-        ("words of 7 or more characters", 0.32, 0.08, "32% words of 7 or more characters (typical: 8%)"),
-        ("words of 7 or more characters", 0, 0.002, "no words of 7 or more characters"),
-        ("words in capitals", 0.2, 0.002, "20% words in capitals (typical: under 1%)"),
-        ("commas", 0.05, 0.01, "more commas for the length (5 times as many as typical)"),
-        ("commas", 0.01, 0.022, "few commas for the length (typical: 2.2 times as many)"),
-        ("commas", 0.05, 0, "more commas for the length (over 10 times as many as typical)"),
-        ("commas", 0, 0.01, "no commas"),
-        ("capital letter at the beginning", 1, 0.4, "a capital letter at the beginning (as 40% of all texts)"),
-        ("capital letter at the beginning", 0, 0.9, "no capital letter at the beginning (as 10% of all texts)"),
-        ("capital letter at the beginning", 0.65, 0.4, "65% with a capital letter at the beginning (typical: 40%)"),
+        ("sentences of N words", 31.2, 14, 1, "sentences of 31 words (typical: 14)"),
+        ("N sentences", 1, 2.4, 1, "1 sentence (typical: 2.4)"),
+        ("N lines", 3.01, 2.99, 1, ""),
+        ("words of 7 or more characters", 0.32, 0.08, 100, "words of 7 or more characters: 32% (typical: 8%)"),
+        ("words of 7 or more characters", 0.25, 0.08, 12, "words of 7 or more characters: 3 of 12 (typical: 8%)"),
+        ("words of 7 or more characters", 0.23, 0.08, 12.4, "words of 7 or more characters: 23% (typical: 8%)"),
+        ("words of 7 or more characters", 0, 0.002, 12, "no words of 7 or more characters (typical: under 1%)"),
+        ("words in capitals", 0.2, 0.002, 50, "words in capitals: 20% (typical: under 1%)"),
+        ("commas", 0.05, 0.01, 100, "commas: 5 (typical for this length: 1)"),
+        ("commas", 0.05, 0.0001, 20, "commas: 1 (typical for this length: under 0.1)"),
+        ("commas", 0, 0.012, 100, "no commas (typical for this length: 1.2)"),
+        ("capital letter at the beginning", 1, 0.4, 1, "a capital letter at the beginning (as 40% of all texts have)"),
+        ("capital letter at the beginning", 0, 0.9, 1, "no capital letter at the beginning (as in 10% of all texts)"),
+        ("capital letter at the beginning", 0.65, 0.4, 1, "65% with a capital letter at the beginning (typical: 40%)"),
     ],
 )
-def test_a_number_is_described_beside_that_of_a_typical_text(name, value, typical, expected):
+def test_a_number_is_described_beside_that_of_a_typical_text(name, value, typical, units, expected):
     number = next(number for number in STYLE_NUMBERS if number.name == name)
-    assert number.describe(value, typical) == expected
+    assert number.describe(value, typical, units) == expected
+
+
+@given(st.text(st.characters(exclude_characters=" \t\r\x0b\x0c"), min_size=1, max_size=200))
+def test_shares_and_frequencies_become_the_counts_of_a_text(text):
+    counts = as_counted(style_of_texts([text])[0].astype(np.float64))
+    units = units_of(counts)
+    found = {number.name: count * units[number.kind] for number, count in zip(STYLE_NUMBERS, counts, strict=True)}
+    is_blank = [not line.strip() for line in text.split("\n")]
+    if sum(is_blank) > len(text) / 2 or any(line for line in text.split("\n") if not line.strip()):
+        return  # the characters of lines of white space alone are not counted
+    assert found["commas"] == pytest.approx(text.count(","), abs=0.01)
+    assert found["digits"] == pytest.approx(sum(character.isdigit() for character in text), abs=0.01)
+    assert found["line breaks"] == pytest.approx(text.count("\n"), abs=0.01)

@@ -176,7 +176,7 @@ STYLE_NUMBERS = (
     StyleNumber("capital letters", Kind.BY_CHARACTER, "capitals"),
     StyleNumber("digits", Kind.BY_CHARACTER, "digits"),
     StyleNumber("other signs", Kind.BY_CHARACTER, "other signs"),
-    StyleNumber("capital letter at the beginning", Kind.FACT, "beginning"),
+    StyleNumber("capital letter at the beginning", Kind.FACT, "capitals"),
     StyleNumber("full stop, exclamation or question mark at the end", Kind.FACT, "end"),
     *(StyleNumber(name, Kind.BY_WORD, subject) for name, (_, subject) in _PATTERNS.items()),
     *(StyleNumber(name, Kind.BY_CHARACTER, SUBJECTS_OF_MARKS.get(name, name)) for name in MARKS.values()),
@@ -245,7 +245,7 @@ def _style(text: str) -> list[float]:
         list(counts.values()).count(1) * by_word,
         max(counts.values(), default=0) * by_word,
         sum(len(word) > 1 and word.isupper() for word in words) * by_word,  # without "I"
-        sum(map(str.istitle, words)) * by_word,
+        sum(word[0].isupper() and not word[1:].isupper() for word in words) * by_word,
         sum(map(str.islower, words)) * by_word,
         len(_BULLET.findall(text)) / len(lines),
         sum(characters[c] for c in characters if c.isupper()) * by_character,

@@ -134,6 +134,8 @@ def test_words_are_counted_as_a_reader_counts_them():
     found = counted("I don't owe 500,000 in 2000, says O'Neill's aunt.")
     assert found["N words"] == pytest.approx(9)
     assert found["words of one character"] == pytest.approx(1 / 9)
+    assert found["capitalized words"] == pytest.approx(2 / 9)  # I and O'Neill's
+    assert found["words in lower case"] == pytest.approx(5 / 9)
     assert (found["words in capitals"], found["stretched letters, as in sooo"]) == (0, 0)
 
 

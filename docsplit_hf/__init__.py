@@ -53,8 +53,8 @@ _MODULE_OF_NAME = {
     "segment_documents": "reading.segmentation.segment_documents",
 }
 
-# To import these two works, as in earlier versions.
-__all__ = [name for name in _MODULE_OF_NAME if name not in ("RejectionLimits", "finish_save")]
+# To import finish_save works, as in earlier versions.
+__all__ = [name for name in _MODULE_OF_NAME if name != "finish_save"]
 
 _REMOVED = {"connect_datastore": "write KNNDatastore.from_pretrained(folder, memory_map=True)"}
 

@@ -44,14 +44,14 @@ MINIMUMS = {
     "return_neighbors": 0,
     "return_documents": 0,
 }
-FLAGS = ("explain", "return_novelty", "return_read", "show_progress", "each_label")
-REJECTION_OPTIONS = ("novelty", "each_label")  # with reject they become RejectionLimits
+FLAGS = ("explain", "return_novelty", "return_read", "show_progress")
 IGNORED_OPTIONS = ("truncation", "padding")  # of other pipelines of transformers; accepted for compatibility
 # What to write instead of options of earlier versions: of a call, and of the pipeline.
 REMOVED = {
     "knn_temperature": "set pipe.model.config.knn_temperature",
     "knn_weight": "set pipe.model.config.knn_weight",
-    "reject_each_label": "it is each_label",
+    "novelty": "write reject=RejectionLimits(0.05, novelty=0.05), from docsplit_hf",
+    "reject_each_label": "write reject=RejectionLimits(0.05, each_label=True), from docsplit_hf",
     "reject_label": "a rejected text has the label None: write answer['label'] or 'unknown'",
     "max_tokens_per_batch": "batch_size limits the texts of a batch",
     "datastore_token": "open the datastore with its token, by KNNDatastore.from_pretrained",
@@ -217,14 +217,12 @@ def _next_inputs(given: Iterator[InputRow | FailedFile], max_inputs: int) -> lis
 def checked_options(**options: Any) -> CallOptions:
     """Check each option, and remove those that are ignored or None, except ``top_k``: None asks for all labels.
 
-    ``reject``, ``novelty`` and ``each_label`` become one option, ``reject``: the ``RejectionLimits``.
-
     Raises:
         TypeError: If an option is unknown.
         ValueError: If an option is out of its range.
     """
     given = {name: value for name, value in options.items() if value is not None or name == "top_k"}
-    unknown = given.keys() - {*CallOptions.__annotations__, *REJECTION_OPTIONS, *IGNORED_OPTIONS}
+    unknown = given.keys() - {*CallOptions.__annotations__, *IGNORED_OPTIONS}
     if unknown:
         name = min(unknown)
         instead = f" any more: {REMOVED[name]}" if name in REMOVED else ""
@@ -241,12 +239,8 @@ def checked_options(**options: Any) -> CallOptions:
             raise ValueError(f"{name} must be True or False, got {given[name]!r}.")
     if given.get("method", METHODS[0]) not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {given['method']!r}.")
-    novelty = given.pop("novelty", None)
-    each_label = given.pop("each_label", False)
     if "reject" in given and not isinstance(given["reject"], RejectionLimits):
-        given["reject"] = RejectionLimits(given["reject"], novelty, each_label)
-    elif novelty is not None or each_label:
-        raise ValueError("novelty and each_label limit what reject leaves without a label: give its error rate, too.")
+        given["reject"] = RejectionLimits(given["reject"])
     if "labels_at" in given:
         check_level(given["labels_at"])
     return {name: value for name, value in given.items() if name not in IGNORED_OPTIONS}

@@ -150,13 +150,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                 - ``explain``: whether to explain each answer, after ``fit``.
                 - ``reject``: the error rate to allow, such as 0.05: texts whose answer is too uncertain for it, or that
                   resemble no example, get the label None. If labels are a tree, ``label`` is the deepest node above
-                  the most probable label for which the rate holds, such as ``"law > contracts"``.
-                - ``novelty``: with ``reject``, the fraction of texts of known labels that may be rejected, such as
-                  0.05, to reject more texts of other labels: the least familiar ones. False: only texts that are less
-                  familiar than 99 % of the held-out examples. Default: 0.05 if ``fit`` found documents of other
-                  labels, else False.
-                - ``each_label``: with ``reject``, whether the error rate holds among the answers with each label, not
-                  only among all answers together. Takes more examples of each label.
+                  the most probable label for which the rate holds, such as ``"law > contracts"``. Or
+                  ``RejectionLimits``, which limit more.
                 - ``labels_at``: the probability, such as 0.95, that the set ``labels`` of an answer holds the right
                   label; all right ones, if a text may have several. The sets are as small as this allows.
                 - ``return_novelty``: whether to return how much a text differs from the examples.

@@ -358,17 +358,12 @@ def test_each_label_has_a_threshold_of_its_own(fitted, texts, caplog):
     plain = fitted(texts[38:], return_novelty=True)
     experts = fitted._experts.fitted
     thresholds = dict(zip(experts.ensemble.labels, experts.guarantees.label_thresholds(0.3), strict=True))
-    for answer, before in zip(fitted(texts[38:], reject=0.3, each_label=True), plain, strict=True):
+    for answer, before in zip(fitted(texts[38:], reject=RejectionLimits(0.3, each_label=True)), plain, strict=True):
         is_sure = before["score"] >= thresholds[before["label"]] and before["novelty"] <= 0.99
         assert answer["label"] == (before["label"] if is_sure else None)
     assert np.isfinite(list(thresholds.values())).any()
-    assert all(answer["label"] is None for answer in fitted(texts[38:], reject=0.05, each_label=True))
+    assert all(answer["label"] is None for answer in fitted(texts[38:], reject=RejectionLimits(0.05, each_label=True)))
     assert "reject=0.05 cannot be guaranteed among the answers with it. That takes 45 held-out" in caplog.text
-
-
-@pytest.mark.parametrize("limits", [{"novelty": 0.1}, {"novelty": False}, {"each_label": True}], ids=str)
-def test_limits_by_name_are_rejection_limits(limits, fitted, texts):
-    assert fitted(texts[38:], reject=0.3, **limits) == fitted(texts[38:], reject=RejectionLimits(0.3, **limits))
 
 
 def test_held_out_answers_are_counted_by_label(fitted):
@@ -430,10 +425,7 @@ ERRORS = {
     "not a number": (lambda p: p("a", reject=np.nan), ValueError, "between 0 and 1, got nan"),
     "all known texts lost": (lambda p: RejectionLimits(0.1, novelty=1), ValueError, "novelty must be .* got 1"),
     "novelty as a yes": (lambda p: RejectionLimits(0.1, novelty=True), ValueError, "novelty must be .* got True"),
-    "novelty by itself": (lambda p: p("a", novelty=0.05), ValueError, "what reject leaves .*: give its error rate"),
-    "each label by itself": (lambda p: p("a", each_label=True), ValueError, "what reject leaves .*: give its"),
-    "an earlier name": (lambda p: p("a", reject_each_label=True), TypeError, "any more: it is each_label"),
-    "no yes": (lambda p: p("a", reject=0.1, each_label="no"), ValueError, "each_label must be True or False"),
+    "novelty by itself": (lambda p: p("a", novelty=0.05), TypeError, r"any more: write reject=RejectionLimits\("),
     "a label for rejected texts": (lambda p: p("a", reject=0.1, reject_label="?"), TypeError, "has the label None"),
     "several answers": (lambda p: p("a", reject=0.1, top_k=2), ValueError, "leave out top_k=2"),
     "novelty of nothing": (

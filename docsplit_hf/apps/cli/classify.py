@@ -19,13 +19,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...classifier.answering import checked_options
 from ...classifier.exported_classifier import open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
 from ...classifier.row_files import write_rows
 from ...classifier.sorting.sorted_files import ANSWERS, SortedFile, count_by_folder
 from ...classifier.sorting.sorted_folder import Sorted
 from ...extras import check_full_installation
+from ...fitting.rejection import RejectionLimits
 from ...reading.characters import replace_lone_surrogates
 from ...reading.files.failure_lists import FAILED_LIST
 from ...reading.files.finding import refuse_mistyped_path
@@ -162,8 +162,13 @@ class AnswerArguments:
         """Return the options of a call."""
         given = [field for field in fields(self) if getattr(self, field.name) != field.default]
         options = {field.name: getattr(self, field.name) for field in given}
+        novelty = options.pop("novelty", None)
+        each_label = options.pop("each_label", False)
         if self.reject is not None:
+            options["reject"] = RejectionLimits(self.reject, novelty, each_label)
             options["return_novelty"] = True
+        elif novelty is not None or each_label:
+            raise ValueError("--novelty and --each_label limit what --reject leaves without a label: give it.")
         return options
 
 
@@ -265,7 +270,7 @@ def parse(words: list[str] | None = None) -> tuple[PredictionArguments, AnswerAr
     arguments, answers = read_options(
         (PredictionArguments, AnswerArguments), __doc__, first=FIRST, main=MAIN_OPTIONS, words=words
     )
-    checked_options(**answers.call_options())  # raises if options contradict each other
+    answers.call_options()  # raises if options contradict each other
     return arguments, answers, arguments.files()
 
 

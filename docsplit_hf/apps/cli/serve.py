@@ -176,8 +176,11 @@ def _serve(args: argparse.Namespace) -> None:
 
 def _check_answers(classifier: ServedFolder, answers: ServerSettings) -> None:
     """Refuse a rate of errors that a classifier cannot keep, before any request."""
+    from ...fitting.rejection import RejectionLimits
+
     if answers.reject is not None:
-        classifier.state.pipe(["A text to try the options on."], reject=answers.reject, novelty=answers.novelty)
+        limits = RejectionLimits(answers.reject, answers.novelty)
+        classifier.state.pipe(["A text to try the options on."], reject=limits)
     elif answers.novelty is not None or answers.reject_label is not None:
         raise ValueError("--novelty and --reject_label are for texts without an answer: give --reject, too.")
 

@@ -15,10 +15,10 @@ from typing import Any
 from tqdm.auto import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from ...classifier.answering import checked_options
 from ...classifier.sorting.sorted_files import check_not_inside
 from ...classifier.sorting.sorted_folder import SortedFolder
 from ...classifier.sorting.watching import Watcher
+from ...fitting.rejection import RejectionLimits
 from .classify import open_classifier, show_plan
 from .options import option, read_options
 from .run_command import script, show_log
@@ -72,7 +72,8 @@ class WatchArguments:
     def __post_init__(self) -> None:
         if self.rest < 0 or self.sweep <= 0:
             raise ValueError(f"--rest must be at least 0 and --sweep above 0, got {self.rest} and {self.sweep}.")
-        checked_options(**self.call_options())
+        if self.novelty is not None and self.reject is None:
+            raise ValueError("--novelty limits what --reject leaves without a label: give it.")
 
     def check_folders(self) -> None:
         """Raise an error if a folder is missing, or files would be sorted into the inbox."""
@@ -85,7 +86,10 @@ class WatchArguments:
 
     def call_options(self) -> dict[str, Any]:
         """Return the options of a call of the classifier."""
-        return {"explain": self.explain, "reject": self.reject, "novelty": self.novelty}
+        options: dict[str, Any] = {"explain": True} if self.explain else {}
+        if self.reject is not None:
+            options["reject"] = RejectionLimits(self.reject, self.novelty)
+        return options
 
 
 def watch_folders(watcher: Watcher, sweep: float) -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
 from ...classifier.answering import CallOptions, checked_options
+from ...fitting.rejection import RejectionLimits
 from .errors import Refused, unprocessable
 from .schemas import UNKNOWN_FIELD, AnswerOptions
 from .server import Server
@@ -134,9 +135,18 @@ def call_options_of(request: AnswerOptions, server: Server) -> CallOptions:
     if "top_k" in request.model_fields_set:
         given["top_k"] = request.top_k  # null asks for all labels
     answers = server.settings
+    novelty = given.pop("novelty", None)
+    each_label = given.pop("each_label", False)
     if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
-        given = {"reject": answers.reject, "novelty": answers.novelty} | given
+        given["reject"] = answers.reject
+        novelty = answers.novelty if novelty is None else novelty
+    if novelty is not None and "reject" not in given:
+        raise unprocessable(f"novelty {novelty} is a second limit beside that of reject: send reject, too.", "novelty")
+    if each_label and "reject" not in given:
+        raise unprocessable("each_label keeps the error rate of reject for each label: send reject, too.", "each_label")
     try:
+        if "reject" in given:
+            given["reject"] = RejectionLimits(given["reject"], novelty, each_label)
         return checked_options(**given)
     except (ValueError, TypeError) as error:
         raise unprocessable(str(error)) from None

@@ -29,11 +29,8 @@ BFloat16 = bool | Literal["auto"] | None
 # torch's names for instructions that multiply in bfloat16: AVX-512 and AMX of x86, NEON and SVE of Arm.
 BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 
-# torch's names for instructions of x86 that add products of int8 in 32 bits.
-INT8_INSTRUCTIONS = ("avx512_vnni", "avx_vnni", "amx_int8")
-
 IN_BFLOAT16: WeakSet[nn.Module] = WeakSet()  # encoders that were loaded with precision="bfloat16"
-_warned_devices: set[str] = set()  # types of devices without bfloat16; and INT8, if the processor lacks that
+_warned_devices: set[str] = set()  # types of devices
 
 
 def check_precision_options(precision: str | None, calibration_texts: Sequence[str] | None = None) -> None:
@@ -63,12 +60,6 @@ def use_precision(
     if precision == INT8:
         from .openvino.engine import openvino_engine
 
-        if int8_overflows() and INT8 not in _warned_devices:
-            _warned_devices.add(INT8)
-            logger.warning(
-                "This processor has no instructions for int8 (VNNI), and is slower with it than with float32: leave "
-                "precision='int8' out."
-            )
         encoder.eval()  # a compiled copy cannot be trained, and switching to training mode later raises an error
         engine = openvino_engine(encoder, tokenizer, pooling, calibration_texts)
     set_engine(encoder, engine)
@@ -118,15 +109,6 @@ def supports_bfloat16(device: torch.device) -> bool | None:
         return None
     capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(name, False) for name in BFLOAT16_INSTRUCTIONS)
-
-
-def int8_overflows() -> bool:
-    """Whether this processor adds products of int8 in 16 bits, which overflow: x86 without INT8_INSTRUCTIONS."""
-    if not hasattr(torch.cpu, "get_capabilities"):  # older versions of torch
-        return False
-    capabilities = torch.cpu.get_capabilities()
-    is_x86 = capabilities.get("architecture") == "x86_64"
-    return is_x86 and not any(capabilities.get(name, False) for name in INT8_INSTRUCTIONS)
 
 
 @contextlib.contextmanager

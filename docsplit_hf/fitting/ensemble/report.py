@@ -322,7 +322,7 @@ class FitReport:
         more = ", and others" if len(worse) > MAX_PRINTED_LABELS else ""
         return (
             f"\nWrong at {LABEL_ERROR:.0%}, by label of the answer: {', '.join(shown)}{more}. The limit is for all "
-            "answers together; each_label=True keeps it for each label."
+            "answers together; RejectionLimits(0.1, each_label=True) keeps it for each label."
         )
 
     def _by_level(self) -> str:

@@ -13,14 +13,13 @@ from docsplit_hf import DocumentEncoder, KNNClassifier, KNNClassifierPipeline
 from docsplit_hf.content_hash import cache_folder
 from docsplit_hf.encoding.backends.openvino import engine
 from docsplit_hf.encoding.backends.openvino.quantize_int8 import openvino_core
-from docsplit_hf.encoding.backends.precision import int8_overflows, use_precision
+from docsplit_hf.encoding.backends.precision import use_precision
 from docsplit_hf.encoding.portable.run_encoder import engine_of
 
 from ...end_to_end.forked import finish_script, start_script
 
 openvino = pytest.importorskip("openvino", reason="The extra openvino is not installed.")
 pytestmark = pytest.mark.slow  # an export and its quantization
-PRECISION = "docsplit_hf.encoding.backends.precision"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -104,11 +103,10 @@ def test_an_export_is_cached(convert_at_once, load, texts, monkeypatch):
 
 
 def test_processors_without_vnni_have_exports_of_their_own_and_one_warning(convert_at_once, load, monkeypatch, caplog):
-    monkeypatch.setattr(f"{PRECISION}._warned_devices", set())
+    engine.warn_of_slow_int8.cache_clear()
     keys = set()
     for overflows, is_warned in ((False, False), (True, True), (True, False)):
         monkeypatch.setattr(engine, "int8_overflows", lambda overflows=overflows: overflows)
-        monkeypatch.setattr(f"{PRECISION}.int8_overflows", lambda overflows=overflows: overflows)
         caplog.clear()
         keys.add(engine_of(load().model).key)
         assert ("no instructions for int8" in caplog.text) is is_warned
@@ -116,7 +114,8 @@ def test_processors_without_vnni_have_exports_of_their_own_and_one_warning(conve
 
 
 def test_weights_of_the_other_range_are_near_float32(load, texts, exact, monkeypatch):
-    monkeypatch.setattr(engine, "int8_overflows", lambda: not int8_overflows())
+    overflows_here = engine.int8_overflows()
+    monkeypatch.setattr(engine, "int8_overflows", lambda: not overflows_here)
     cosines = (load().encode(texts, show_progress=False) * exact).sum(1)
     assert cosines.min() > 0.9
 
@@ -202,3 +201,23 @@ def test_a_signal_after_two_encoders_have_ended_is_handled(server, checkpoint, c
     assert finish_script(start_script(script, checkpoint, cache.parents[1], *texts[:40], log=log), log).endswith(
         "handled\nalive\n"
     )
+
+
+@pytest.mark.parametrize(
+    "capabilities, overflows",
+    [
+        ({"architecture": "x86_64", "avx2": True}, True),
+        ({"architecture": "x86_64", "avx2": True, "avx_vnni": False}, True),
+        ({"architecture": "x86_64", "avx2": True, "avx_vnni": True}, False),
+        ({"architecture": "x86_64", "avx512_vnni": True}, False),
+        ({"architecture": "aarch64"}, False),
+    ],
+)
+def test_products_of_int8_overflow_on_x86_without_vnni(capabilities, overflows, monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    assert engine.int8_overflows() is overflows
+
+
+def test_older_versions_of_torch_do_not_tell_whether_int8_overflows(monkeypatch):
+    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
+    assert not engine.int8_overflows()

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..portable.run_encoder import engine_of, set_engine
+from .instructions import supports_bfloat16
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +26,6 @@ INT8 = "int8"
 Precision = Literal["float32", "bfloat16", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 BFloat16 = bool | Literal["auto"] | None
-
-# torch's names for instructions that multiply in bfloat16: AVX-512 and AMX of x86, NEON and SVE of Arm.
-BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 
 IN_BFLOAT16: WeakSet[nn.Module] = WeakSet()  # encoders that were loaded with precision="bfloat16"
 _warned_devices: set[str] = set()  # types of devices
@@ -98,17 +96,6 @@ def is_in_bfloat16(encoder: nn.Module, bf16: BFloat16, device: torch.device) -> 
                 'with float32: leave bf16 out, or pass bf16="auto".'
             )
     return bf16
-
-
-def supports_bfloat16(device: torch.device) -> bool | None:
-    """Whether a device multiplies in bfloat16; None if it is unknown."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    # Older versions of torch have no get_capabilities, or omit instructions that they cannot detect.
-    if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
-        return None
-    capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(name, False) for name in BFLOAT16_INSTRUCTIONS)
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from ...storage.classifier_folder import EXPORTED, TEXTS, UNFINISHED_EXPORT
 from ...storage.datastore_files import load_snapshot
 from ...storage.inside_folder import refuse_links
 from ...storage.texts_as_json import source_of_texts, write_texts
+from ..backends.instructions import int8_overflows
 from ..backends.openvino.engine import example_inputs, input_names
 from .embedder import DESCRIPTION, GRAPH, PRECISIONS, TRUSTED, ExportedEmbedder, ExportedModel, encoder_files
 
@@ -149,8 +150,9 @@ def _write_graph(
 
         exact = path.with_suffix(".float32")
         path.rename(exact)
-        # A scale for each channel: with one for each matrix, embeddings turn by 15 degrees instead of 5.
-        quantize_dynamic(exact, path, per_channel=True, weight_type=QuantType.QInt8)
+        # A scale for each channel: with one for each matrix, embeddings turn by 15 degrees instead of 5. Seven bits of
+        # the weights where sums of products would overflow.
+        quantize_dynamic(exact, path, per_channel=True, weight_type=QuantType.QInt8, reduce_range=int8_overflows())
         exact.unlink()
 
 

@@ -8,13 +8,13 @@ from torch import nn
 
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding.backends import precision
+from docsplit_hf.encoding.backends.instructions import supports_bfloat16
 from docsplit_hf.encoding.backends.precision import (
     OneDNNLinear,
     inference_mode,
     is_for_onednn,
     is_in_bfloat16,
     onednn_is_faster,
-    supports_bfloat16,
 )
 
 CPU = torch.device("cpu")

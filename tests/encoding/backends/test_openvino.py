@@ -201,23 +201,3 @@ def test_a_signal_after_two_encoders_have_ended_is_handled(server, checkpoint, c
     assert finish_script(start_script(script, checkpoint, cache.parents[1], *texts[:40], log=log), log).endswith(
         "handled\nalive\n"
     )
-
-
-@pytest.mark.parametrize(
-    "capabilities, overflows",
-    [
-        ({"architecture": "x86_64", "avx2": True}, True),
-        ({"architecture": "x86_64", "avx2": True, "avx_vnni": False}, True),
-        ({"architecture": "x86_64", "avx2": True, "avx_vnni": True}, False),
-        ({"architecture": "x86_64", "avx512_vnni": True}, False),
-        ({"architecture": "aarch64"}, False),
-    ],
-)
-def test_products_of_int8_overflow_on_x86_without_vnni(capabilities, overflows, monkeypatch):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
-    assert engine.int8_overflows() is overflows
-
-
-def test_older_versions_of_torch_do_not_tell_whether_int8_overflows(monkeypatch):
-    monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    assert not engine.int8_overflows()

@@ -31,6 +31,7 @@ from ....reading.tokenization import check_texts
 from ....storage.inside_folder import write_at_once
 from ...checkpoints.fingerprint import encoder_fingerprint
 from ...portable.run_encoder import max_positions, pool, run_encoder, without_engine
+from ..instructions import int8_overflows
 from .quantize_int8 import openvino_core, quantize
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ PACKAGES = ("accelerate", "datasets", "huggingface_hub")  # always installed, an
 LEAST_COSINE = 0.9  # between an embedding and torch's in float32
 CALIBRATION_LENGTH = 128  # tokens; more take longer without changing the ranges of numbers
 MEASURED_LENGTH = 512  # tokens
-# torch's names for instructions of x86 that add products of int8 in 32 bits.
-INT8_INSTRUCTIONS = ("avx512_vnni", "avx_vnni", "amx_int8")
 LENGTH_MULTIPLE = 8  # tokens; OpenVINO compiles anew for each shape, so lengths are rounded up
 
 Rows = dict[str, np.ndarray]
@@ -117,15 +116,6 @@ def openvino_engine(
     _check(encoder, engine, rows, pooling, time.perf_counter() - start)
     store_exported(model, key)
     return engine
-
-
-def int8_overflows() -> bool:
-    """Whether this processor adds products of int8 in 16 bits, which overflow: x86 without INT8_INSTRUCTIONS."""
-    if not hasattr(torch.cpu, "get_capabilities"):  # older versions of torch
-        return False
-    capabilities = torch.cpu.get_capabilities()
-    is_x86 = capabilities.get("architecture") == "x86_64"
-    return is_x86 and not any(capabilities.get(name, False) for name in INT8_INSTRUCTIONS)
 
 
 @functools.cache  # once in a process

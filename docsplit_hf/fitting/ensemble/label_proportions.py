@@ -119,7 +119,7 @@ def calibration(
         return value, np.append(of_sharpness, error.sum(0, dtype=np.float64)) + from_prior / spreads
 
     spreads = np.append(CALIBRATION_SHARPNESS_SPREAD, np.full(scores.shape[1], CALIBRATION_BIAS_SPREAD))
-    found = minimize(loss, 0 * spreads, jac=True, method="L-BFGS-B", options={"ftol": LEAST_DECREASE}).x
+    found = minimize(loss, np.zeros_like(spreads), jac=True, method="L-BFGS-B", options={"ftol": LEAST_DECREASE}).x
     return lambda logits: softmax(np.exp(found[0]) * logits + found[1:], axis=1)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LABELS_PER_BLOCK = 32  # a block fits into the cache of the processor
 LABELS_PER_DENSE_BLOCK = 128  # products by a dense matrix are faster with more columns
-GRADIENT_TOLERANCE = 0.1  # norm of the gradient at which a label is finished; the logits err by 0.03 at most
+GRADIENT_TOLERANCE = 0.1  # norm of the gradient at which a label is finished; logits of texts err by 0.03 at most
 MAX_NEWTON_STEPS = 50
 MAX_CONJUGATE_STEPS = 30
 MAX_HALVINGS = 20

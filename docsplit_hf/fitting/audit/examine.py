@@ -13,8 +13,8 @@ from ...reading.characters import on_one_line
 from ..ensemble.held_out_scores import are_texts
 from ..ensemble.scoring import prepare_experts
 from ..experts.corpus import id_numbers, texts_in
+from ..experts.linear_probe import MANY_LABELS
 from ..experts.text_vectors import unit
-from ..experts.vector_experts import MANY_LABELS
 from .findings import (
     DuplicateGroup,
     confused_labels,

@@ -10,6 +10,7 @@ from ...arrays.passages import take_passages
 from ...arrays.row_table import DESCRIPTION_ID_PREFIX
 from ...reading.versions import group_versions
 from ..experts.expert import Corpus, Features, TrainingData
+from ..experts.linear_probe import MANY_LABELS
 from ..experts.neighbor_expert import (
     VOTERS,
     closeness_to_documents,
@@ -18,7 +19,6 @@ from ..experts.neighbor_expert import (
     without_versions,
 )
 from ..experts.registry import fit_all, start_in_folds
-from ..experts.vector_experts import MANY_LABELS
 from ..rejection import closeness
 from .scoring import PreparedExperts, score_all, score_texts
 

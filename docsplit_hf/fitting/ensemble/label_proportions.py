@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..experts.log_linear_pool import log_softmax, softmax
+from ..experts.log_linear_pool import LEAST_DECREASE, losses_and_probabilities, softmax
 
 MAX_DRAWS = 50  # bootstrap draws
 MIN_DRAWS = 10
@@ -110,16 +110,16 @@ def calibration(
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         sharpness = np.exp(parameters[0])
-        logs = log_softmax(np.float32(sharpness) * scores + parameters[1:].astype(np.float32), axis=1)
-        error = np.exp(logs) - targets
+        logits = np.float32(sharpness) * scores + parameters[1:].astype(np.float32)
+        losses, error = losses_and_probabilities(logits, targets)
+        error -= targets
         from_prior = parameters / spreads - center
-        value = -np.vecdot(logs, targets).sum(dtype=np.float64) + from_prior @ from_prior / 2
+        value = losses.sum(dtype=np.float64) + from_prior @ from_prior / 2
         of_sharpness = sharpness * np.vecdot(error, scores).sum(dtype=np.float64)
         return value, np.append(of_sharpness, error.sum(0, dtype=np.float64)) + from_prior / spreads
 
     spreads = np.append(CALIBRATION_SHARPNESS_SPREAD, np.full(scores.shape[1], CALIBRATION_BIAS_SPREAD))
-    options = {"ftol": np.finfo(np.float32).eps}
-    found = minimize(loss, np.zeros(len(spreads)), jac=True, method="L-BFGS-B", options=options).x
+    found = minimize(loss, np.zeros_like(spreads), jac=True, method="L-BFGS-B", options={"ftol": LEAST_DECREASE}).x
     return lambda logits: softmax(np.exp(found[0]) * logits + found[1:], axis=1)
 
 

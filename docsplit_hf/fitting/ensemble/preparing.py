@@ -9,12 +9,12 @@ import numpy as np
 
 from ...reading.versions import groups_of_pairs
 from ..experts.expert import Corpus, Guess, TrainingData, log_likelihoods_by
+from ..experts.linear_probe import MANY_LABELS
 from ..experts.log_linear_pool import given_proportions
 from ..experts.registry import EXPERTS, MIN_RELIABILITY
 from ..experts.teacher_expert import LEAST_AGREEMENT, MAX_EVIDENCE, fit_teacher, probe_logits
 from ..experts.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
-    MANY_LABELS,
     Topics,
     choose_example_weight,
     names_as_vectors,

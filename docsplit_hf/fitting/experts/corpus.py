@@ -39,7 +39,7 @@ PAIRS_OF_TEXTS_PER_BLOCK = 4_000_000  # whose cosines are computed at a time
 COSINE_DIGITS = 6  # cosines of copies differ by rounding in later ones
 PAIRS_PER_BLOCK = 1024  # of vectors that are gathered at a time, in the cache of the processor
 PROPAGATION_ALPHA = 0.9
-PROPAGATION_STEPS = 40
+PROPAGATION_STEPS = 20
 COLUMNS_PER_BLOCK = 64  # of labels that are propagated at a time, in the cache of the processor
 
 
@@ -92,9 +92,10 @@ def propagate_in_folds(
 
     ``rows`` and ``targets``: of each fold, the places of its examples ``(n,)``, and their labels ``(n, C)``, 0 or 1.
 
-    ``F = 0.9 S F + 0.1 Y``, 40 times. With one label per text, each label gets the same total mass, and each text a
-    distribution. With several, F is the fraction of the examples reaching a text that have the label. A text that no
-    example reaches gets equal labels, or the label frequencies of the examples. Examples keep their labels.
+    ``F = 0.9 S F + 0.1 Y``, solved by 20 steps of Chebyshev's semi-iterative method (Golub and Varga 1961). With one
+    label per text, each label gets the same total mass, and each text a distribution. With several, F is the fraction
+    of the examples reaching a text that have the label. A text that no example reaches gets equal labels, or the label
+    frequencies of the examples. Examples keep their labels.
     """
     start = np.zeros((graph.shape[0], len(rows), targets[0].shape[1] + multi_label), np.float32)
     for fold, (own_rows, own_targets) in enumerate(zip(rows, targets, strict=True)):
@@ -105,9 +106,13 @@ def propagate_in_folds(
         columns = slice(first, first + COLUMNS_PER_BLOCK)
         given = mass[:, columns]
         of_block = given
-        for _ in range(PROPAGATION_STEPS):
-            of_block = PROPAGATION_ALPHA * (graph @ of_block) + (1 - PROPAGATION_ALPHA) * given
-        mass[:, columns] = of_block
+        before = given
+        weight = 1.0
+        for step in range(PROPAGATION_STEPS):
+            change = PROPAGATION_ALPHA * (graph @ of_block) + (1 - PROPAGATION_ALPHA) * given - before
+            before, of_block = of_block, before + weight * change
+            weight = 1 / (1 - PROPAGATION_ALPHA**2 * weight / (4 if step else 2))
+        mass[:, columns] = of_block.clip(0)
     found = []
     for own_mass, own_rows, own_targets in zip(np.split(mass, len(rows), axis=1), rows, targets, strict=True):
         soft = _soft_labels(own_mass, own_targets, multi_label)

@@ -24,7 +24,7 @@ DEFAULT_SHARPNESS = 0.7  # prior mode of the sharpness: the sum of the weights, 
 PRIOR_SHARPNESS_SPREAD = 0.5  # prior standard deviation of the logarithm of the sharpness
 LEAST_SHARPNESS = 0.05
 LARGEST_SHARPNESS = 20.0
-LEAST_DECREASE = 2e-9  # relative, of the loss, at which weights are found
+LEAST_DECREASE = 1e-6  # relative, of a loss in float32: with less, searches end in its rounding, after dozens of trials
 PRIOR_STRENGTH = 50.0  # precision of the prior of the weights, about the number of examples that balances it
 
 
@@ -41,6 +41,17 @@ def log_softmax(logits: np.ndarray, axis: int | None = None) -> np.ndarray:
     shifted = logits - logits.max(axis=axis, keepdims=True)
     shifted -= np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
     return shifted
+
+
+def losses_and_probabilities(logits: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cross-entropies ``(n,)`` of logits and distributions ``(n, C)``, and probabilities in the place of the logits."""
+    logits -= logits.max(1, keepdims=True)
+    losses = -np.vecdot(targets, logits)
+    np.exp(logits, out=logits)
+    totals = logits.sum(1, keepdims=True)
+    losses += np.log(totals[:, 0])
+    logits /= totals
+    return losses, logits
 
 
 def expit(log_odds: Any) -> Any:
@@ -135,9 +146,10 @@ def most_probable_weights(
             likelihood /= targets.shape[1]
             error = (expit(pooled) - targets) / targets.shape[1]
         else:
-            logs = log_softmax(pooled, axis=1)
-            likelihood = (importance * logs * targets).sum(dtype=np.float64)
-            error = importance * (np.exp(logs) - targets)
+            losses, error = losses_and_probabilities(pooled, targets)
+            likelihood = -(importance * losses[:, None]).sum(dtype=np.float64)
+            error -= targets
+            error *= importance
         from_prior = weights - scale * prior
         log_scale = np.log(scale / sharpness) / PRIOR_SHARPNESS_SPREAD
         value = -likelihood + PRIOR_STRENGTH / 2 * from_prior @ from_prior + log_scale**2 / 2
@@ -148,6 +160,6 @@ def most_probable_weights(
 
     start = np.append(sharpness * prior, sharpness)
     bounds = [(0, None)] * len(prior) + [(LEAST_SHARPNESS, LARGEST_SHARPNESS)]
-    options = {"ftol": max(LEAST_DECREASE, np.finfo(scores.dtype).eps)}
-    weights = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x[:-1]
+    search = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": LEAST_DECREASE})
+    weights = search.x[:-1]
     return weights if weights.any() else LEAST_SHARPNESS * prior

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 LABELS_PER_BLOCK = 32  # a block fits into the cache of the processor
 LABELS_PER_DENSE_BLOCK = 128  # products by a dense matrix are faster with more columns
-GRADIENT_TOLERANCE = 1e-3  # norm of the gradient at which a label is finished; the logits have about the same error
+GRADIENT_TOLERANCE = 0.1  # norm of the gradient at which a label is finished; logits of texts err by 0.03 at most
 MAX_NEWTON_STEPS = 50
 MAX_CONJUGATE_STEPS = 30
 MAX_HALVINGS = 20
-MAX_FORCING_TERM = 0.1  # fraction of the gradient that may remain after a step; it is reduced near the minimum
+MAX_FORCING_TERM = 0.3  # fraction of the gradient that may remain after a step; it is reduced near the minimum
 SUFFICIENT_DECREASE = 1e-4  # smallest fraction of the expected decrease of the objective
 OBJECTIVE_ROUNDING = 1e-6  # relative, of the objective in float32
 ROUNDS_OF_START = 20

@@ -27,7 +27,6 @@ MAX_SOFT_LABELS = 20_000_000  # of all texts in several folds, which are fitted 
 # Weights of an example relative to a document; folds of the examples choose between the two.
 DEFAULT_EXAMPLE_WEIGHT = 3.0
 LARGE_EXAMPLE_WEIGHT = 10.0
-MANY_LABELS = 150  # with more, few folds are held out, and the default stays, to save time
 MIN_LOG_LIKELIHOOD_GAIN = 3.0  # required to depart from a default: a Bayes factor of 20
 NAMES_PRIOR_WITHOUT_EXAMPLES = 1.0
 EXAMPLES_THAT_HALVE_NAMES_PRIOR = 1.5  # examples per label

@@ -62,3 +62,11 @@ def test_texts_count_by_their_weights_and_their_distributions():
     expected = model.decision_function(vectors)
     logits = vectors @ found[:, :-1].T + found[:, -1]
     np.testing.assert_allclose(logits - logits.mean(1, keepdims=True), expected, atol=1e-3)
+
+
+def test_the_probe_learns_with_thousands_of_labels():
+    """The gradient of each label is small from the beginning."""
+    labels = 2_000
+    vectors = unit(np.random.default_rng(0).standard_normal((labels, 32)).astype(np.float32))
+    probe = fit_probe(vectors, np.eye(labels, dtype=np.float32), multi_label=False)
+    assert ((vectors @ probe[:, :-1].T + probe[:, -1]).argmax(1) == np.arange(labels)).mean() > 0.99

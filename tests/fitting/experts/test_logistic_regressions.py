@@ -7,6 +7,11 @@ from docsplit_hf.fitting.experts import logistic_regressions
 from docsplit_hf.fitting.experts.logistic_regressions import fit_regressions
 
 
+@pytest.fixture(autouse=True)
+def _precise(monkeypatch):
+    monkeypatch.setattr(logistic_regressions, "GRADIENT_TOLERANCE", 1e-3)
+
+
 def make_problem(texts, terms, labels, seed=0):
     """TF-IDF of texts with a few words, which depend on the label."""
     rng = np.random.default_rng(seed)
@@ -54,3 +59,10 @@ def test_contradictory_examples_give_finite_weights():
     features = sp.csr_array(np.ones((4, 2), np.float32))
     found = fit_regressions(features, np.array([[1.0], [0.0], [1.0], [0.0]]), 20.0)
     np.testing.assert_allclose(features @ found[0], 0, atol=1e-3)
+
+
+def test_the_tolerance_moves_logits_by_less_than_it(monkeypatch):
+    features, targets = make_problem(300, 80, 7)
+    precise = features @ fit_regressions(features, targets, 20.0).T
+    monkeypatch.setattr(logistic_regressions, "GRADIENT_TOLERANCE", 0.1)
+    np.testing.assert_allclose(features @ fit_regressions(features, targets, 20.0).T, precise, atol=0.1)

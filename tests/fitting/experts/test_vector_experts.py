@@ -219,7 +219,7 @@ def test_a_name_that_is_no_topic_has_the_opposite_vector_and_the_mean_text_lies_
     vectors = names_as_vectors(RIGHT[:2], mean, topic=0)
     np.testing.assert_array_equal(vectors, names_as_vectors(WRONG[[2, 0]], mean, topic=0))
     keys = make_queries(50)[1]
-    scores = name_scores(corpus.document_vectors.join(keys, None), vectors)
+    scores = corpus.document_vectors.embeddings_of(corpus.document_vectors.join(keys, None)) @ vectors.T
     topic = unit(RIGHT[:1])[0]
     np.testing.assert_array_equal(scores[:, 0] > scores[:, 1], keys @ topic > mean @ topic)
 

@@ -15,9 +15,11 @@ from ..experts.registry import EXPERTS, MIN_RELIABILITY
 from ..experts.teacher_expert import LEAST_AGREEMENT, MAX_EVIDENCE, fit_teacher, probe_logits
 from ..experts.vector_experts import (
     DEFAULT_EXAMPLE_WEIGHT,
+    EVIDENCE_OF_ONE_TOPIC,
     Topics,
     choose_example_weight,
     names_as_vectors,
+    only_topic,
 )
 from ..label_tree import label_paths
 from .held_out_scores import Voters, are_texts, folds_of, one_hot, voters_in_corpus
@@ -81,9 +83,14 @@ def prepare_fit(problem: Problem) -> Prepared:
         example_weight = choose_example_weight(corpus, rows, targets, folds, proportions)
     names = None
     if any(EXPERTS[name].needs_label_names for name in experts):
-        vectors = names_as_vectors(problem.name_embeddings, corpus.document_vectors.mean)
+        topic = only_topic(problem.labels)
+        vectors = names_as_vectors(problem.name_embeddings, corpus.document_vectors.mean, topic)
         cosines = corpus.document_vectors.embeddings_of(corpus.vectors) @ vectors.T
-        names = Guess(vectors, log_likelihoods_by(cosines, rows, targets))
+        names = Guess(
+            vectors=vectors,
+            log_likelihoods=log_likelihoods_by(cosines, rows, targets),
+            prior_evidence=0.0 if topic is None else EVIDENCE_OF_ONE_TOPIC,
+        )
     known_fraction = problem.version_fraction
     version_fraction = fraction_of_versions(corpus) if known_fraction is None else known_fraction
     data = TrainingData(

@@ -3,8 +3,10 @@ import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
+from docsplit_hf import KNNDatastore
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.held_out_scores import folds_of, one_hot
+from docsplit_hf.fitting.ensemble.preparing import prepare_fit
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.experts.corpus import make_corpus
 from docsplit_hf.fitting.experts.expert import Guess, log_likelihoods_by
@@ -24,12 +26,13 @@ from docsplit_hf.fitting.experts.vector_experts import (
     choose_example_weight,
     fit_topics,
     names_as_vectors,
+    only_topic,
     readable_names,
     surest_documents,
     topic_scores,
 )
 
-from ..ensemble.stores import make_keys, make_queries, make_store, misleading_store, score, training_data
+from ..ensemble.stores import make_keys, make_queries, make_store, make_texts, misleading_store, score, training_data
 
 LABELS = np.arange(45) % 3
 
@@ -186,6 +189,55 @@ def test_the_names_expert_needs_one_label_per_text(multi_label, expected):
     store = make_store(multi_label=multi_label)
     fitted = fit_experts(Problem(store.snapshot, name_embeddings=RIGHT), show_progress=False)
     assert ("names" in fitted.ensemble.experts) is expected
+
+
+@pytest.mark.parametrize(
+    "names, expected",
+    [
+        (("another clause", "insurance"), 1),
+        (("No-Solicit Of Customers", "another clause"), 0),
+        (("Something else", "refund"), 1),
+        (("none of these", "refund"), 1),
+        (("non-spam", "Spam"), 1),
+        (("is_not_spam", "is_spam"), 1),
+        (("not ham", "spam"), None),
+        (("no", "yes"), None),
+        (("other", "none"), None),
+        (("1", "2"), None),
+        (("other", "refund", "spam"), None),
+        (("...", " "), None),
+    ],
+)
+def test_of_two_labels_one_may_name_no_topic(names, expected):
+    assert only_topic(names) == expected
+
+
+def test_a_name_that_is_no_topic_has_the_opposite_vector_and_the_mean_text_lies_between():
+    """A text is nearer to the topic's name than the mean of all texts is: that decides, whatever the other name is."""
+    corpus = make_corpus(make_store(6).snapshot)
+    mean = corpus.document_vectors.mean
+    vectors = names_as_vectors(RIGHT[:2], mean, topic=0)
+    np.testing.assert_array_equal(vectors, names_as_vectors(WRONG[[2, 0]], mean, topic=0))
+    keys = make_queries(50)[1]
+    scores = corpus.document_vectors.embeddings_of(corpus.document_vectors.join(keys, None)) @ vectors.T
+    topic = unit(RIGHT[:1])[0]
+    np.testing.assert_array_equal(scores[:, 0] > scores[:, 1], keys @ topic > mean @ topic)
+
+
+def reliability_of_names(other, names):
+    """Of the names "a" and another one, of four examples each."""
+    labels = np.arange(8) % 2
+    store = KNNDatastore(make_keys(labels), labels, ["a", other], make_texts(labels))
+    data = prepare_fit(Problem(store.snapshot, name_embeddings=names)).data
+    return data.reliability(data.names)
+
+
+def test_the_name_of_the_only_topic_is_believed_unless_examples_deny_it():
+    """The vector of a name that is no topic plays no part, whether it is a random one or that of the topic."""
+    random = make_keys([2, 2], seed=3)[:1]
+    for other in (random, RIGHT[:1]):
+        assert reliability_of_names("another one", np.vstack([RIGHT[:1], other])) > 0.99
+    assert reliability_of_names("not a", np.repeat(WRONG[:1], 2, axis=0)) < 0.2
 
 
 def test_separators_in_label_names_become_spaces():

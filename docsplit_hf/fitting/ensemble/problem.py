@@ -45,6 +45,7 @@ class Problem:
         lacking: The labels that these documents lack, with their fraction of the documents, for the report.
         version_fraction: The fraction of all texts that are versions of another one, with those that were left out.
             None: of the texts of the snapshot.
+        with_left_out: The corpus with the documents that were left out, some of which may be versions of examples.
         kept_corpus: The corpus of an earlier fit, which is reused if its texts are the same.
 
     Raises:
@@ -63,6 +64,7 @@ class Problem:
     left_out: int = 0
     lacking: Mapping[str, float] = field(default_factory=dict)
     version_fraction: float | None = None
+    with_left_out: Corpus | None = None
     kept_corpus: KeptCorpus = field(default_factory=KeptCorpus)
 
     def __post_init__(self) -> None:

@@ -215,12 +215,7 @@ def collect(task: FewLabels, labels: str, number: int, embedder: Embedder, pipe:
             names = embedder.embed_anew(readable_names(sorted(set(task.names))))
             alone = replace(fits.snapshots[0], documents=None)
             start = process_time()
-            problem = Problem(
-                alone,
-                name_embeddings=names,
-                version_fraction=fits.fitted[0].report.version_fraction,  # with the documents, as in a fit
-                with_left_out=fits.data[0].corpus,
-            )
+            problem = Problem(alone, name_embeddings=names, with_left_out=fits.data[0].corpus)  # as in a fit
             fits.fitted.append(fit_experts(problem, show_progress=False))
             fits.seconds.append(process_time() - start)
     order = np.argsort(task.names)

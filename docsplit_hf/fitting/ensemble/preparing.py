@@ -26,6 +26,8 @@ from .report import SIGNIFICANT_DEVIATIONS, versions_mislead
 
 logger = logging.getLogger(__name__)
 
+MOST_COMPARED = 50  # examples of a label, in the mean; more show by themselves what tells labels apart
+
 
 class VersionCounts(NamedTuple):
     """Counts of examples that are versions of another example, and of their labels."""
@@ -80,16 +82,17 @@ def prepare_fit(problem: Problem) -> Prepared:
         vectors = names_as_vectors(problem.name_embeddings, corpus.document_vectors.mean)
         cosines = corpus.document_vectors.embeddings_of(corpus.vectors) @ vectors.T
         names = Guess(vectors, log_likelihoods_by(cosines, rows, targets))
-    known_fraction = problem.version_fraction
-    version_fraction = fraction_of_versions(corpus) if known_fraction is None else known_fraction
+    version_fraction = fraction_of_versions(problem.with_left_out or corpus)
     is_misled = versions_mislead(version_fraction, versions.agreeing)
-    compared = (is_misled and problem.with_left_out) or corpus
+    compared = None
+    if is_misled and not snapshot.multi_label and len(rows) <= MOST_COMPARED * len(problem.labels):
+        compared = problem.with_left_out
     data = TrainingData(
         corpus=corpus,
         experts=experts,
         rows=rows,
         compared=compared,
-        compared_rows=compared.rows[order],
+        compared_rows=(compared or corpus).rows[order],
         targets=targets,
         is_text=is_text,
         multi_label=snapshot.multi_label,
@@ -179,8 +182,7 @@ def fraction_of_versions(corpus: Corpus) -> float:
 
     Versions share much of their words, or are much nearer to one another than to other texts, as paraphrases are.
     """
-    is_version = np.diff(corpus.same.indptr) > 0
-    return float(is_version[corpus.text_numbers].mean())
+    return float((np.diff(corpus.same.indptr) > 0)[corpus.text_numbers].mean())
 
 
 def count_versions(corpus: Corpus, rows: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> VersionCounts:

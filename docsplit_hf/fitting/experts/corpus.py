@@ -100,8 +100,8 @@ def join_versions(
     close = np.stack([text_numbers, text_numbers[_close_texts(vectors, graph)]])
     pairs = np.hstack([versions.rows.T, versions.rows.T[::-1], close])
     pairs = pairs[:, pairs[0] != pairs[1]]
-    shape = (int(text_numbers.max()) + 1,) * 2
-    return sp.csr_array((np.ones(pairs.shape[1], np.float32), tuple(pairs)), shape).sign()
+    ones = np.ones(pairs.shape[1], np.float32)
+    return sp.csr_array((ones, tuple(pairs)), shape=(text_numbers.max() + 1,) * 2).sign()
 
 
 def _close_texts(vectors: np.ndarray, graph: sp.csr_array) -> np.ndarray:
@@ -217,12 +217,11 @@ def _corpus_of(texts: Sequence[str], contents: np.ndarray, embeddings: np.ndarra
     different_texts = _count_different(text_numbers, versions)
     document_vectors, vectors = fit_document_vectors(embeddings, words, different_texts)
     graph = neighbor_graph(vectors)
-    no_places = np.zeros(0, np.int64)
     return Corpus(
-        rows=no_places,
-        documents=no_places,
+        rows=np.zeros(0, np.int64),
+        documents=np.zeros(0, np.int64),
         contents=contents,
-        ids=no_places,
+        ids=np.zeros(0, np.int64),
         terms=terms,
         idf=idf,
         words=words,
@@ -234,8 +233,8 @@ def _corpus_of(texts: Sequence[str], contents: np.ndarray, embeddings: np.ndarra
         first_places=first_places,
         versions=versions,
         same=join_versions(vectors, graph, text_numbers, versions),
-        sample=no_places,
-        described=no_places,
+        sample=np.zeros(0, np.int64),
+        described=np.zeros(0, np.int64),
         style=np.zeros((0, len(STYLE_NUMBERS)), np.float32),
     )
 

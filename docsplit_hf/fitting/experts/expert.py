@@ -70,7 +70,7 @@ class TrainingData(NamedTuple):
     corpus: Corpus
     experts: list[str]  # names of the experts
     rows: np.ndarray  # int64 (n,): places of the examples in the corpus
-    compared: Corpus  # with the documents that were left out, if versions mislead; otherwise the corpus
+    compared: Corpus | None  # with the documents that were left out, among which few examples have versions
     compared_rows: np.ndarray  # int64 (n,): places of the examples in it
     targets: np.ndarray  # (n, C), 0 or 1
     is_text: np.ndarray  # bool (n,): False for examples that are descriptions of labels
@@ -116,16 +116,16 @@ class TrainingData(NamedTuple):
         return len(self.corpus.ids) > 2 * len(self.rows)
 
     def differences(self, values: np.ndarray, typical: np.ndarray | float) -> np.ndarray:
-        """Differences of the examples' values, of ``(N, F)`` in the compared corpus, from typical ones, ``(n, F)``.
+        """Differences of the examples' values from the mean of their versions, or else from typical ones, ``(n, F)``.
 
-        If versions mislead, from the mean of the versions of each text: these are about the same, so only what tells
-        them apart can show different labels.
+        Versions are about the same, so only what tells them apart can show different labels. ``values``: ``(N, F)``, of
+        the compared texts.
         """
         own = values[self.compared_rows]
         versions = self.compared.same[self.compared.text_numbers[self.compared_rows]]
         counts = np.diff(versions.indptr)[:, None]
         mean = (own + versions @ values[self.compared.first_places]) / np.float32(1 + counts)
-        return own - np.where((counts > 0) & self.versions_mislead, mean, typical)
+        return own - np.where(counts > 0, mean, typical)
 
     def reliability(self, guess: Guess | None) -> float:
         """Probability that label names, or a teacher, predict the labels, given the examples; 0 without them."""

@@ -52,7 +52,7 @@ class HeadOrProbe(Expert):
         if data.has_head:
             return {}
         vectors = data.corpus.vectors[data.rows]
-        if data.versions_mislead and not data.multi_label:
+        if data.compared is not None:
             embeddings = data.compared.document_vectors.embeddings_of(data.compared.vectors)
             vectors[:, : embeddings.shape[1]] = data.differences(embeddings, 0.0)
         return {"probe": fit_probe(vectors, data.targets, data.multi_label)}

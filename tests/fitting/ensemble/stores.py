@@ -86,7 +86,6 @@ def training_data(corpus, rows, targets, is_text=None, **others):
         corpus=corpus,
         experts=[],
         rows=rows,
-        compared=corpus,
         compared_rows=rows,
         targets=targets,
         is_text=np.ones(len(rows), bool) if is_text is None else is_text,
@@ -95,6 +94,7 @@ def training_data(corpus, rows, targets, is_text=None, **others):
         example_weight=DEFAULT_EXAMPLE_WEIGHT,
         proportions=None,
         **{
+            "compared": None,
             "misleading_versions": 0.0,
             "versions_mislead": False,
             "names": None,

@@ -72,24 +72,22 @@ def test_copies_are_no_versions():
     assert fraction_of_versions(make_corpus(KNNDatastore(store.keys, store.labels, NAMES, texts).snapshot)) == 0
 
 
-def test_an_example_is_compared_with_its_versions_if_these_mislead():
+def test_an_example_is_compared_with_its_versions():
     corpus = make_corpus(versions_store().snapshot)
     targets = np.eye(2)[np.tile([0, 1], 20)]
     own = corpus.vectors[corpus.rows]
-    data = training_data(corpus, corpus.rows, targets, versions_mislead=True)
+    data = training_data(corpus, corpus.rows, targets, compared=corpus)
     half = (own[::2] - own[1::2]) / 2
     np.testing.assert_allclose(
         data.differences(corpus.vectors, 7.0), np.stack([half, -half], 1).reshape(own.shape), atol=1e-6
     )
     some = data.of(np.arange(4))
     np.testing.assert_allclose(some.differences(corpus.vectors, 7.0)[::2], half[:2], atol=1e-6)
-    data = training_data(corpus, corpus.rows, targets)
-    assert np.array_equal(data.differences(corpus.vectors, 7.0), own - np.float32(7.0))
 
 
 def test_an_example_without_versions_is_compared_with_what_is_typical():
     corpus = make_corpus(paraphrases(30, 5.0).snapshot)
-    data = training_data(corpus, corpus.rows, np.eye(2)[np.tile([0, 1], 30)], versions_mislead=True)
+    data = training_data(corpus, corpus.rows, np.eye(2)[np.tile([0, 1], 30)], compared=corpus)
     is_alone = np.diff(corpus.same.indptr)[corpus.text_numbers[corpus.rows]] == 0
     expected = corpus.vectors[corpus.rows[is_alone]] - np.float32(7.0)
     assert is_alone.sum() > 50 and np.array_equal(data.differences(corpus.vectors, 7.0)[is_alone], expected)

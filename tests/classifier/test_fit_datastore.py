@@ -354,7 +354,7 @@ def test_versions_of_the_examples_show_what_tells_labels_apart_though_documents_
     documents = np.setdiff1d(np.arange(120), examples) if has_versions else np.arange(24, 120)
     store = KNNDatastore(keys[examples], examples % 2, ["a", "b"], [texts[row] for row in examples])
     store.add_documents(keys[documents], [texts[row] for row in documents])
-    report = fit(untrained.embedder, store, experts=["classifier"])
+    report = fit_datastore(untrained.embedder, store, experts=["classifier"])
     assert report.left_out == len(documents)
     found = score_texts(prepare_experts(store.snapshot), keys[120:], texts[120:], None)
     accuracy = (found.probabilities.argmax(1) == np.tile([0, 1], 30)).mean()

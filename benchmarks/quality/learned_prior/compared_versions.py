@@ -78,7 +78,7 @@ def by_set(records: Sequence[dict[str, object]]) -> list[tuple[str, ...]]:
     """Macro F1 of each data set before and now, and that of its best part, with 5 and 20 labels."""
     rows = []
     for task in sorted({str(record["task"]) for record in records}):
-        row = [task]
+        row = [task.replace("_", r"\_")]
         for per_label in ("5", "20"):
             own = [record for record in records if (record["task"], record["per_label"]) == (task, per_label)]
             of_system = {

@@ -54,6 +54,7 @@ def few_labels() -> Figures:
         "proportions": proportions(),
         "learned prior": learned_prior(),
         "style prior": style_prior(),
+        **compared_versions(),
         "parts": parts(),
     }
 
@@ -67,6 +68,13 @@ def learned_prior() -> list[Row]:
 def style_prior() -> list[Row]:
     """Return means over data sets with and without the expert on style, and those of its rivals."""
     return benchmark("quality.learned_prior.style").summary(content("few_labels/style_prior.jsonl"))
+
+
+def compared_versions() -> Figures:
+    """Return what a comparison of the examples with their versions gains: means, and each data set."""
+    compared = benchmark("quality.learned_prior.compared_versions")
+    records = content("few_labels/compared_versions.jsonl")
+    return {"compared versions": compared.means(records), "compared versions, sets": compared.by_set(records)}
 
 
 def parts() -> list[Row]:

@@ -135,7 +135,7 @@ def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> 
         problem,
         snapshot=replace(snapshot, documents=documents),
         left_out=report.documents,
-        version_fraction=report.version_fraction,
+        with_left_out=problem.corpus,
         teacher=problem.teacher if has_teacher else None,
         kept_corpus=KeptCorpus(),
     )

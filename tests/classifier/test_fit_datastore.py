@@ -9,6 +9,7 @@ from docsplit_hf.classifier.fit_datastore import fit_datastore
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
 from docsplit_hf.fitting.ensemble.fit_experts import weigh_experts
 from docsplit_hf.fitting.ensemble.report import FitReport
+from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from docsplit_hf.fitting.experts.registry import EXPERTS
 
 from ..fitting.ensemble.stores import make_store, misleading_store, score
@@ -339,6 +340,25 @@ def test_documents_that_are_versions_are_left_out_unless_they_clearly_help(untra
     assert FitReport.of(store.fitted.settings) == report
     monkeypatch.setattr("docsplit_hf.classifier.fit_datastore.MIN_LOG_LIKELIHOOD_GAIN", -50.0)  # evidence for documents
     assert fit_datastore(untrained.embedder, store, experts=experts).documents == 150
+
+
+@pytest.mark.parametrize("has_versions", [True, False])
+def test_versions_of_the_examples_show_what_tells_labels_apart_though_documents_are_left_out(untrained, has_versions):
+    """Embeddings show mainly what a text is about; only beside its version, which has another label, the label."""
+    rng = np.random.default_rng(0)
+    keys = np.repeat(rng.standard_normal((90, 24)), 2, axis=0)
+    keys[:, 0] = np.tile([-0.4, 0.4], 90) + 0.1 * rng.standard_normal(180)
+    texts = [f"a{place // 2} b{place // 2} c{place // 2} d{place // 2} e{place}" for place in range(180)]
+    keys = keys.astype(np.float32)
+    examples = np.array([2 * text + text % 2 for text in range(12)])
+    documents = np.setdiff1d(np.arange(120), examples) if has_versions else np.arange(24, 120)
+    store = KNNDatastore(keys[examples], examples % 2, ["a", "b"], [texts[row] for row in examples])
+    store.add_documents(keys[documents], [texts[row] for row in documents])
+    report = fit_datastore(untrained.embedder, store, experts=["classifier"])
+    assert report.left_out == len(documents)
+    found = score_texts(prepare_experts(store.snapshot), keys[120:], texts[120:], None)
+    accuracy = (found.probabilities.argmax(1) == np.tile([0, 1], 30)).mean()
+    assert accuracy > 0.95 if has_versions else accuracy < 0.85
 
 
 def test_descriptions_alone_keep_documents_that_are_versions(untrained):

@@ -136,6 +136,7 @@ def main() -> None:
     add = parser.add_argument
     add("--tasks", nargs="+", required=True, help="Folders with train.jsonl and test.jsonl.")
     add("--labels", nargs="+", default=["1", "5", "20", "all"], help="Labels per class. Default: %(default)s.")
+    add("--draws", type=int, nargs="+", help="Draws of each of these. Default: 2 of 1 and 5 labels, 1 of more.")
     add("--encoder", default=default_model(), help="Any encoder. Default: the installed all-MiniLM-L6-v2.")
     add("--pool_size", type=int, default=2500, help="Texts to load. Default: %(default)s.")
     add("--documents", type=int, default=POOL_SIZE, help="Texts of the pool that are used. Default: %(default)s.")
@@ -145,11 +146,12 @@ def main() -> None:
     add("--output", type=Path, default=Path("output/cells"), help="Folder for the cells. Default: %(default)s.")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
+    draws = DRAWS if options.draws is None else dict(zip(options.labels, options.draws, strict=True))
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
     for folder in options.tasks:
         name = Path(folder).name
-        wanted = [(labels, number) for labels in options.labels for number in range(DRAWS[labels])]
+        wanted = [(labels, number) for labels in options.labels for number in range(draws[labels])]
         missing = [cell for cell in wanted if not path_of(options.output, name, *cell).exists()]
         if not missing:
             continue
@@ -213,7 +215,8 @@ def collect(task: FewLabels, labels: str, number: int, embedder: Embedder, pipe:
             names = embedder.embed_anew(readable_names(sorted(set(task.names))))
             alone = replace(fits.snapshots[0], documents=None)
             start = process_time()
-            fits.fitted.append(fit_experts(Problem(alone, name_embeddings=names), show_progress=False))
+            problem = Problem(alone, name_embeddings=names, with_left_out=fits.data[0].corpus)  # as in a fit
+            fits.fitted.append(fit_experts(problem, show_progress=False))
             fits.seconds.append(process_time() - start)
     order = np.argsort(task.names)
     grid = FEWER_C if labels == "all" and len(task.names) > MANY_LABELS else C_GRID

@@ -18,6 +18,7 @@ import argparse
 import json
 import zlib
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -114,10 +115,10 @@ def chosen_weights(arm: Arm) -> np.ndarray:
     sharpness = prior_sharpness(arm.evidence(), learned_sharpness())
     if not len(arm.targets):
         return sharpness * arm.prior / spreads
-    importance = np.exp((arm.shift * arm.targets).sum(1, keepdims=True))
+    shift = np.tile(arm.shift, (len(arm.targets), 1)) if arm.has_documents else arm.fold_shift
+    importance = np.exp((shift * arm.targets).sum(1, keepdims=True))
     importance /= importance.mean()
     scaled = arm.held_out / spreads[:, None, None]
-    shift = np.tile(arm.shift, (len(arm.targets), 1))
     weights = most_probable_weights(scaled, arm.targets, arm.prior, False, shift, importance, sharpness)
     return weights / spreads
 
@@ -230,7 +231,7 @@ def measure(cells: list[Cell], learned: list[dict[str, float]]) -> list[dict[str
     return records
 
 
-def summary(records: list[dict[str, object]]) -> list[tuple[str, ...]]:
+def summary(records: list[dict[str, object]], systems: Sequence[str] = SYSTEMS) -> list[tuple[str, ...]]:
     """Rows by kind, label count and system: means, the mean over the best part, and the cells 1 point below it."""
     by_cell: dict[tuple, dict[str, dict]] = defaultdict(dict)
     for record in records:
@@ -242,7 +243,7 @@ def summary(records: list[dict[str, object]]) -> list[tuple[str, ...]]:
         groups["all", per_label].append(found)
     lines = []
     for (kind, per_label), cells in sorted(groups.items(), key=lambda item: (item[0][0], LABELS.index(item[0][1]))):
-        for system in SYSTEMS:
+        for system in systems:
             gaps_of_two = []
             gaps = []
             for found in cells:

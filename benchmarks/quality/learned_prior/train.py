@@ -92,6 +92,7 @@ class Arm(NamedTuple):
     held_out: np.ndarray  # (E, m, C)
     targets: np.ndarray  # (m, C), 0 or 1
     shift: np.ndarray  # (C,): as chosen by the fit
+    fold_shift: np.ndarray  # (m, C): of the held-out texts, which a fit without documents keeps
     raw_spreads: np.ndarray  # (E,)
     spread_texts: int  # on which they were measured
     chosen_weights: np.ndarray  # (E,): of the logits, as fitted
@@ -162,6 +163,7 @@ def _arm(cell: dict[str, np.ndarray], arm: str) -> Arm:
         held_out=held_out,
         targets=np.eye(labels)[own["targets"]],
         shift=own["shift"].astype(np.float64),
+        fold_shift=own["fold_shift"].astype(np.float64),
         raw_spreads=spread_of_scores(held_out if texts else sample, False),
         spread_texts=texts or (sample.shape[1] if has_documents else 0),
         chosen_weights=own["weights"] / np.where(np.isfinite(spreads), spreads, np.inf),

@@ -28,9 +28,7 @@ from .report import SIGNIFICANT_DEVIATIONS, versions_mislead
 
 logger = logging.getLogger(__name__)
 
-CLOSE_TEXTS = 4  # of one text, at most: versions of it
-TIMES_CLOSER = 4.0  # weight of the edge to the nearest text, relative to that after these
-LEAST_COSINE = 0.5  # of close texts: in a small corpus, the nearest may have nothing in common
+MOST_COMPARED = 50  # examples of a label, in the mean; more show by themselves what tells labels apart
 
 
 class VersionCounts(NamedTuple):
@@ -91,12 +89,17 @@ def prepare_fit(problem: Problem) -> Prepared:
             log_likelihoods=log_likelihoods_by(cosines, rows, targets),
             prior_evidence=0.0 if topic is None else EVIDENCE_OF_ONE_TOPIC,
         )
-    known_fraction = problem.version_fraction
-    version_fraction = fraction_of_versions(corpus) if known_fraction is None else known_fraction
+    version_fraction = fraction_of_versions(problem.with_left_out or corpus)
+    is_misled = versions_mislead(version_fraction, versions.agreeing)
+    compared = None
+    if is_misled and not snapshot.multi_label and len(rows) <= MOST_COMPARED * len(problem.labels):
+        compared = problem.with_left_out
     data = TrainingData(
         corpus=corpus,
         experts=experts,
         rows=rows,
+        compared=compared,
+        compared_rows=(compared or corpus).rows[order],
         targets=targets,
         is_text=is_text,
         multi_label=snapshot.multi_label,
@@ -104,7 +107,7 @@ def prepare_fit(problem: Problem) -> Prepared:
         example_weight=example_weight,
         proportions=proportions,
         misleading_versions=0.0 if versions.agreeing else version_fraction,
-        versions_mislead=versions_mislead(version_fraction, versions.agreeing),
+        versions_mislead=is_misled,
         names=names,
         teacher=teacher,
         soft_labels=np.zeros((len(corpus.vectors), targets.shape[1]), np.float32),
@@ -186,25 +189,7 @@ def fraction_of_versions(corpus: Corpus) -> float:
 
     Versions share much of their words, or are much nearer to one another than to other texts, as paraphrases are.
     """
-    is_version = np.isin(corpus.text_numbers, corpus.versions.rows) | _are_close(corpus)
-    return float(is_version.mean()) if len(is_version) else 0.0
-
-
-def _are_close(corpus: Corpus) -> np.ndarray:
-    """Whether each text and its nearest one are close, and both much nearer than other texts, bool ``(N,)``."""
-    graph = corpus.graph
-    counts = np.diff(graph.indptr)
-    order = np.lexsort((-graph.data, np.repeat(np.arange(len(counts)), counts)))
-    weights = graph.data[order]
-    has_others = counts > CLOSE_TEXTS
-    first = graph.indptr[:-1][has_others]
-    nearest = np.arange(len(counts))
-    nearest[has_others] = graph.indices[order][first]
-    is_near = np.zeros(len(counts), bool)
-    is_near[has_others] = weights[first] > TIMES_CLOSER * weights[first + CLOSE_TEXTS]
-    cosines = np.einsum("nd,nd->n", corpus.vectors, corpus.vectors[nearest])
-    is_copy = corpus.text_numbers == corpus.text_numbers[nearest]
-    return is_near & is_near[nearest] & (cosines > LEAST_COSINE) & ~is_copy
+    return float((np.diff(corpus.same.indptr) > 0)[corpus.text_numbers].mean())
 
 
 def count_versions(corpus: Corpus, rows: np.ndarray, targets: np.ndarray, groups: np.ndarray) -> VersionCounts:

@@ -43,8 +43,8 @@ class Problem:
         hierarchy: The tree of the labels, as ``label_paths`` takes it. It changes no probability.
         left_out: The number of documents that were left out of the snapshot, for the report.
         lacking: The labels that these documents lack, with their fraction of the documents, for the report.
-        version_fraction: The fraction of all texts that are versions of another one, with those that were left out.
-            None: of the texts of the snapshot.
+        with_left_out: The corpus with the documents that were left out, some of which may be versions of examples.
+            None: none was left out.
         kept_corpus: The corpus of an earlier fit, which is reused if its texts are the same.
 
     Raises:
@@ -62,7 +62,7 @@ class Problem:
     hierarchy: Hierarchy | None = None
     left_out: int = 0
     lacking: Mapping[str, float] = field(default_factory=dict)
-    version_fraction: float | None = None
+    with_left_out: Corpus | None = None
     kept_corpus: KeptCorpus = field(default_factory=KeptCorpus)
 
     def __post_init__(self) -> None:

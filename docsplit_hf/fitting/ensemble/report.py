@@ -243,7 +243,8 @@ class FitReport:
             return "held-out examples are answered better without them"
         return (
             f"{self.version_fraction:.0%} of all texts are versions of another one, so documents show which texts "
-            "belong together, not which label they have, and held-out examples do not clearly show that they help"
+            "belong together, not which label they have, and held-out examples do not clearly show that they help. Few "
+            "examples are still compared with their versions among them"
         )
 
     def _versions(self) -> str:

@@ -40,6 +40,9 @@ COSINE_DIGITS = 6  # cosines of copies differ by rounding in later ones
 PAIRS_PER_BLOCK = 1024  # of vectors that are gathered at a time, in the cache of the processor
 PROPAGATION_ALPHA = 0.9
 PROPAGATION_STEPS = 20
+CLOSE_TEXTS = 4  # of one text, at most: versions of it
+TIMES_CLOSER = 4.0  # weight of the edge to the nearest text, relative to that after these
+LEAST_COSINE = 0.5  # of close texts: in a small corpus, the nearest may have nothing in common
 COLUMNS_PER_BLOCK = 64  # of labels that are propagated at a time, in the cache of the processor
 
 
@@ -83,6 +86,37 @@ def _nearest_of(some: np.ndarray, vectors: np.ndarray, k: int) -> np.ndarray:
     candidates = np.argpartition(cosines, len(vectors) - count, axis=1)[:, -count:]
     order = np.lexsort((candidates, -np.take_along_axis(cosines, candidates, axis=1).round(COSINE_DIGITS)))
     return np.take_along_axis(candidates, order[:, :k], axis=1)
+
+
+def join_versions(
+    vectors: np.ndarray, graph: sp.csr_array, text_numbers: np.ndarray, versions: VersionPairs
+) -> sp.csr_array:
+    """Join different texts, by number, that are versions: by their words, or much nearer than others, as paraphrases.
+
+    Returns 1 for versions, 0 for others, float32 ``(T, T)``; copies of one text are none.
+    """
+    import scipy.sparse as sp
+
+    close = np.stack([text_numbers, text_numbers[_close_texts(vectors, graph)]])
+    pairs = np.hstack([versions.rows.T, versions.rows.T[::-1], close])
+    pairs = pairs[:, pairs[0] != pairs[1]]
+    ones = np.ones(pairs.shape[1], np.float32)
+    return sp.csr_array((ones, tuple(pairs)), shape=(text_numbers.max() + 1,) * 2).sign()
+
+
+def _close_texts(vectors: np.ndarray, graph: sp.csr_array) -> np.ndarray:
+    """Row of the nearest text if both are close, much nearer than other texts; of the text itself otherwise."""
+    counts = np.diff(graph.indptr)
+    order = np.lexsort((-graph.data, np.repeat(np.arange(len(counts)), counts)))
+    weights = graph.data[order]
+    has_others = counts > CLOSE_TEXTS
+    first = graph.indptr[:-1][has_others]
+    nearest = np.arange(len(counts))
+    nearest[has_others] = graph.indices[order][first]
+    is_near = np.zeros(len(counts), bool)
+    is_near[has_others] = weights[first] > TIMES_CLOSER * weights[first + CLOSE_TEXTS]
+    cosines = np.einsum("nd,nd->n", vectors, vectors[nearest])
+    return np.where(is_near & is_near[nearest] & (cosines > LEAST_COSINE), nearest, np.arange(len(counts)))
 
 
 def propagate_in_folds(
@@ -137,10 +171,7 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
 
     Vectors and graph do not depend on labels: they are taken from the corpus ``before`` if it has the same texts.
     """
-    import pandas as pd
     import pyarrow as pa
-
-    from ...reading.versions import version_pairs
 
     keys = [snapshot.keys]
     tables = [snapshot.rows]
@@ -165,38 +196,51 @@ def make_corpus(snapshot: Snapshot, before: Corpus | None = None) -> Corpus:
     document_places[is_kept] = places[len(snapshot.keys) :]
     texts = [texts[i] for i in order]
     sample = _sample_for_comparison(len(texts), example_places)
-    described = np.union1d(example_places, sample)
+    if before is None or not np.array_equal(before.contents, contents):
+        before = _corpus_of(texts, contents, embeddings)
+    versions = before.first_places[before.same[before.text_numbers[example_places]].indices]
+    described = np.unique(np.concatenate([sample, example_places, versions]))
     style = np.zeros((len(texts), len(STYLE_NUMBERS)), np.float32)
     style[described] = style_of_texts([texts[place] for place in described])
-    if before is not None and np.array_equal(before.contents, contents):
-        return before._replace(
-            rows=example_places, documents=document_places, ids=ids, sample=sample, described=described, style=style
-        )
+    return before._replace(
+        rows=example_places, documents=document_places, ids=ids, sample=sample, described=described, style=style
+    )
+
+
+def _corpus_of(texts: Sequence[str], contents: np.ndarray, embeddings: np.ndarray) -> Corpus:
+    """Make what does not depend on which texts are examples; the rest is empty."""
+    import pandas as pd
+
+    from ...reading.versions import version_pairs
+
     numbered = number_words(texts)
     terms, idf, words = fit_words(numbered)
     # Texts that are not stored, "", are different.
     text_numbers = pd.factorize(np.array([text or place for place, text in enumerate(texts)], object))[0]
-    firsts = np.unique(text_numbers, return_index=True)[1]
-    versions = version_pairs([numbered.of_texts[first] for first in firsts])
+    first_places = np.unique(text_numbers, return_index=True)[1]
+    versions = version_pairs([numbered.of_texts[first] for first in first_places])
     different_texts = _count_different(text_numbers, versions)
     document_vectors, vectors = fit_document_vectors(embeddings, words, different_texts)
+    graph = neighbor_graph(vectors)
     return Corpus(
-        rows=example_places,
-        documents=document_places,
+        rows=np.zeros(0, np.int64),
+        documents=np.zeros(0, np.int64),
         contents=contents,
-        ids=ids,
+        ids=np.zeros(0, np.int64),
         terms=terms,
         idf=idf,
         words=words,
         document_vectors=document_vectors,
         vectors=vectors,
         whitened=document_vectors.whitened(vectors),
-        graph=neighbor_graph(vectors),
+        graph=graph,
         text_numbers=text_numbers,
+        first_places=first_places,
         versions=versions,
-        sample=sample,
-        described=described,
-        style=style,
+        same=join_versions(vectors, graph, text_numbers, versions),
+        sample=np.zeros(0, np.int64),
+        described=np.zeros(0, np.int64),
+        style=np.zeros((0, len(STYLE_NUMBERS)), np.float32),
     )
 
 

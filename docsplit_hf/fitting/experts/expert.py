@@ -51,9 +51,11 @@ class Corpus(NamedTuple):
     whitened: np.ndarray  # (N, D + r), of norm 1
     graph: sp.csr_array  # (N, N)
     text_numbers: np.ndarray  # int64 (N,): equal for equal texts
+    first_places: np.ndarray  # int64 (T,): of the first copy of each different text
     versions: VersionPairs  # pairs of these numbers, of texts that share much
+    same: sp.csr_array  # float32 (T, T) by these numbers: 1 for versions that share much, or are close; 0 for others
     sample: np.ndarray  # int64 (s,): places of documents on which experts are compared without labels
-    described: np.ndarray  # int64: places of the examples and of this sample, ascending
+    described: np.ndarray  # int64: places of the examples, of their versions and of this sample, ascending
     style: np.ndarray  # float32 (N, S): how these are written; 0 for other texts
 
     def sampled_documents(self) -> np.ndarray:
@@ -68,6 +70,8 @@ class TrainingData(NamedTuple):
     corpus: Corpus
     experts: list[str]  # names of the experts
     rows: np.ndarray  # int64 (n,): places of the examples in the corpus
+    compared: Corpus | None  # with the documents that were left out, among which few examples have versions
+    compared_rows: np.ndarray  # int64 (n,): places of the examples in it
     targets: np.ndarray  # (n, C), 0 or 1
     is_text: np.ndarray  # bool (n,): False for examples that are descriptions of labels
     multi_label: bool  # whether a text may have several labels
@@ -89,6 +93,7 @@ class TrainingData(NamedTuple):
             rows=self.rows[chosen],
             targets=self.targets[chosen],
             is_text=self.is_text[chosen],
+            compared_rows=self.compared_rows[chosen],
             names=names,
             teacher=teacher,
         )
@@ -109,6 +114,18 @@ class TrainingData(NamedTuple):
     def has_many_documents(self) -> bool:
         """Whether texts without labels outnumber the examples."""
         return len(self.corpus.ids) > 2 * len(self.rows)
+
+    def differences(self, values: np.ndarray, typical: np.ndarray | float) -> np.ndarray:
+        """Differences of the examples' values from the mean of their versions, or else from typical ones, ``(n, F)``.
+
+        Versions are about the same, so only what tells them apart can show different labels. ``values``: ``(N, F)``, of
+        the compared texts.
+        """
+        own = values[self.compared_rows]
+        versions = self.compared.same[self.compared.text_numbers[self.compared_rows]]
+        counts = np.diff(versions.indptr)[:, None]
+        mean = (own + versions @ values[self.compared.first_places]) / np.float32(1 + counts)
+        return own - np.where(counts > 0, mean, typical)
 
     def reliability(self, guess: Guess | None) -> float:
         """Probability that label names, or a teacher, predict the labels, given the examples; 0 without them."""

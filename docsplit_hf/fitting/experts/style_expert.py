@@ -281,11 +281,15 @@ class Style(Expert):
         return prior_weight(features, len(data.rows) / data.targets.shape[1])
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
-        corpus = data.corpus
+        corpus = data.compared or data.corpus
         numbers = corpus.style[corpus.described]
         mean = numbers.mean(0, dtype=np.float64).astype(np.float32)
         deviation = np.maximum(numbers.std(0, dtype=np.float64), LEAST_DEVIATION).astype(np.float32)
-        probe = fit_probe(standardized(corpus.style[data.rows], mean, deviation), data.targets, data.multi_label)
+        if data.compared is None:
+            own = standardized(corpus.style[data.rows], mean, deviation)
+        else:
+            own = standardized(data.differences(corpus.style, mean), np.zeros_like(mean), deviation)
+        probe = fit_probe(own, data.targets, data.multi_label)
         return {"mean": mean, "deviation": deviation, "probe": probe}
 
     def score(self, learned: Mapping[str, np.ndarray], features: Features) -> np.ndarray:

@@ -54,7 +54,11 @@ class HeadOrProbe(Expert):
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:
         if data.has_head:
             return {}
-        return {"probe": fit_probe(data.corpus.vectors[data.rows], data.targets, data.multi_label)}
+        vectors = data.corpus.vectors[data.rows]
+        if data.compared is not None:
+            embeddings = data.compared.document_vectors.embeddings_of(data.compared.vectors)
+            vectors[:, : embeddings.shape[1]] = data.differences(embeddings, 0.0)
+        return {"probe": fit_probe(vectors, data.targets, data.multi_label)}
 
     def learn_from_posterior(
         self, data: TrainingData, learned: dict[str, np.ndarray], posterior: np.ndarray

@@ -72,6 +72,37 @@ def test_copies_are_no_versions():
     assert fraction_of_versions(make_corpus(KNNDatastore(store.keys, store.labels, NAMES, texts).snapshot)) == 0
 
 
+def test_an_example_is_compared_with_its_versions():
+    corpus = make_corpus(versions_store().snapshot)
+    targets = np.eye(2)[np.tile([0, 1], 20)]
+    own = corpus.vectors[corpus.rows]
+    data = training_data(corpus, corpus.rows, targets, compared=corpus)
+    half = (own[::2] - own[1::2]) / 2
+    np.testing.assert_allclose(
+        data.differences(corpus.vectors, 7.0), np.stack([half, -half], 1).reshape(own.shape), atol=1e-6
+    )
+    some = data.of(np.arange(4))
+    np.testing.assert_allclose(some.differences(corpus.vectors, 7.0)[::2], half[:2], atol=1e-6)
+
+
+def test_an_example_without_versions_is_compared_with_what_is_typical():
+    corpus = make_corpus(paraphrases(30, 5.0).snapshot)
+    data = training_data(corpus, corpus.rows, np.eye(2)[np.tile([0, 1], 30)], compared=corpus)
+    is_alone = np.diff(corpus.same.indptr)[corpus.text_numbers[corpus.rows]] == 0
+    expected = corpus.vectors[corpus.rows[is_alone]] - np.float32(7.0)
+    assert is_alone.sum() > 50 and np.array_equal(data.differences(corpus.vectors, 7.0)[is_alone], expected)
+
+
+def test_how_versions_of_examples_are_written_is_known_beside_the_sampled_documents(monkeypatch):
+    store = versions_store()
+    examples = KNNDatastore(store.keys[:1], [0], ["original"], store.texts[:1])
+    examples.add_documents(store.keys[1:], store.texts[1:])
+    monkeypatch.setattr("docsplit_hf.fitting.experts.corpus.SAMPLED_DOCUMENTS", 0)
+    corpus = make_corpus(examples.snapshot)
+    assert set(corpus.described) == {corpus.rows[0], corpus.documents[0]}
+    assert corpus.style[corpus.described].any(1).all()
+
+
 def report_of(store):
     return fit_experts(Problem(store.snapshot, ABOUT_CONTENT), show_progress=False).report
 

@@ -1,4 +1,4 @@
-"""Remove the files that docsplit classify has sorted into folders, except those that are changed or the last copy.
+"""Remove the files that docsplit classify or watch sorted into folders, except those changed and the last copies.
 
 docsplit undo sorted/
 """

@@ -16,6 +16,7 @@ from .fitted_ensemble import Ensemble
 from .scoring import Scores
 
 MAX_EXPLAINED_WORDS = 5
+LEAST_DESCRIBED = 0.05  # contribution of style to the log odds: it is not described where it adds less
 CLASS_PROPORTIONS = "class proportions"  # contribution of the shift, beside those of the experts
 ADDED_AFTER_FIT = (
     "This label was added after fit(), and only neighbors predict it. Call fit() again to use all experts."
@@ -55,7 +56,7 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
         described = [
             words
             for name, contribution in contributions.items()
-            if contribution > 0 and name in EXPERTS
+            if contribution >= LEAST_DESCRIBED and name in EXPERTS
             for words in EXPERTS[name].described(ensemble.learned.by_expert[name], scored.style[row], column, against)
         ]
         if described:

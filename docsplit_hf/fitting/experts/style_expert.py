@@ -55,6 +55,7 @@ VERY_LONG_WORD = 11
 SHORT_WORD = 3
 SEEN_RATIO = 1.25  # of two numbers, or of the odds of two shares; smaller differences are not described
 LEAST_TOLD = 0.1  # a smaller typical count is told as "under 0.1"
+LEAST_MISSED = 0.5  # a typical count: with a smaller one, most texts of this length have none either
 FEW_UNITS = 20  # words or lines: of so few, a share is told as "3 of 12"
 LARGEST_DEVIATION = 4.0  # in standard deviations; numbers farther from the mean are cut
 LEAST_DEVIATION = 1e-3  # of a number that all texts have alike
@@ -102,6 +103,8 @@ class StyleNumber(NamedTuple):
             return ""
         if self.kind is Kind.LENGTH:
             return _unless_equal(self._with_number, _short(value), _short(typical))
+        if not value and typical * units < LEAST_MISSED:
+            return ""
         own = _share(value, units) if is_share else _short(value * units)
         described = f"{self.name}: {own}" if value else f"no {self.name}"
         if is_share:

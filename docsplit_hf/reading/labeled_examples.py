@@ -136,9 +136,9 @@ def load_labeled_examples(
     splits = {}
     train_classes: list[str] = []  # declared by a ClassLabel
     for name, part_names in parts.items():
-        read = []
-        for part in part_names:
-            read.append(_read_rows(available[part], part, columns, label_separator, csv_separator, encoding))
+        read = [
+            _read_rows(available[part], part, columns, label_separator, csv_separator, encoding) for part in part_names
+        ]
         usable = _keep_usable(datasets.concatenate_datasets([examples for examples, _ in read]), name)
         if usable is not None:
             splits[name] = usable
@@ -284,8 +284,13 @@ def _make_example(
     strings = {name: "" if value is None else str(value) for name, value in values.items()}
     valid = {name: replace_lone_surrogates(string) for name, string in strings.items()}
     valid_names = [replace_lone_surrogates(name) for name in names]
-    is_replaced = valid != strings or valid_names != names
-    return {**valid, "label": valid_names, OUTCOME: KEPT, IS_LIST: is_list, REPLACED: is_replaced}
+    return {
+        **valid,
+        "label": valid_names,
+        OUTCOME: KEPT,
+        IS_LIST: is_list,
+        REPLACED: valid != strings or valid_names != names,
+    }
 
 
 def _keep_usable(examples: Dataset, name: str) -> Dataset | None:
@@ -348,8 +353,10 @@ def _hold_out(train: Dataset, name: str, size: float, seed: int) -> dict[str, Da
     """Split a training set into ``train`` and the split ``name``."""
     count = int(size) if size >= 1 else max(1, round(size * len(train)))
     if count >= len(train):
-        out = f"{count} of {len(train)} training examples out for {name}"
-        raise ValueError(f"Holding {out} leaves none to train on: lower {name}_size, or choose a {name}_split.")
+        raise ValueError(
+            f"Holding {count} of {len(train)} training examples out for {name} leaves none to train on: lower "
+            f"{name}_size, or choose a {name}_split."
+        )
     text_columns = [name for name in train.column_names if name.startswith("text")]
     fingerprints = fingerprints_of(train, text_columns)
     labels = _label_lists(train)
@@ -392,8 +399,10 @@ def _check_classes(splits: dict[str, Dataset], label_column: str) -> None:
     labels = {name: _label_lists(split) for name, split in splits.items()}
     if len(set(map(tuple, labels["train"]))) < 2:
         given = [names[number] for number in labels["train"][0]]
-        only = f"{len(labels['train'])} training examples has the label {given}"
-        raise ValueError(f"Each of the {only}: classification needs two labels. Check column {label_column!r}.")
+        raise ValueError(
+            f"Each of the {len(labels['train'])} training examples has the label {given}: classification needs two "
+            f"labels. Check column {label_column!r}."
+        )
     for name, given in labels.items():
         if untrained := sorted(set(chain(*given)) - set(chain(*labels["train"]))):
             logger.warning(f"{name} has classes that are never trained on: {[names[number] for number in untrained]}.")

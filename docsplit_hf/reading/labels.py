@@ -163,8 +163,10 @@ def _name_of_label(label: Any, row: int) -> str:
             "texts without labels."
         )
     if str(label) in ("None", "nan", "<NA>", "NaT"):
-        instead = "leave it out, or give it to add_documents, which takes texts without labels"
-        raise TypeError(f"The label of text {row} is {label!r}, not a name: {instead}.")
+        raise TypeError(
+            f"The label of text {row} is {label!r}, not a name: leave it out, or give it to add_documents, which takes "
+            "texts without labels."
+        )
     try:
         return label_name(label)
     except ValueError as error:

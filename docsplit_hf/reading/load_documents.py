@@ -146,9 +146,9 @@ def _hold_out(
     if isinstance(dataset, datasets.IterableDataset):
         held_out = list(dataset.take(test_size))
         if len(held_out) < test_size:
-            most = f"test_size={test_size} would hold out all of them: lower it to {len(held_out) // 10} or so"
             raise ValueError(
-                f"The stream ends after {len(held_out)} documents, and {most}, or load it without streaming."
+                f"The stream ends after {len(held_out)} documents, and test_size={test_size} would hold out all of "
+                f"them: lower it to {len(held_out) // 10} or so, or load it without streaming."
             )
         if not held_out:
             return {"train": dataset.shuffle(seed=seed, buffer_size=STREAM_BUFFER)}
@@ -161,15 +161,17 @@ def _hold_out(
     if test_size == 0:
         return datasets.DatasetDict({"train": dataset})
     if len(dataset) < 20:
-        few = f"{len(dataset)} documents are too few to hold any out"
-        raise ValueError(f"{few}: give more (a .txt file has one per line, a folder one per file), or set test_size=0.")
+        raise ValueError(
+            f"{len(dataset)} documents are too few to hold any out: give more (a .txt file has one per line, a folder "
+            "one per file), or set test_size=0."
+        )
     fingerprints = fingerprints_of(dataset, _identifying(dataset.column_names, text_column))
     repeated = len(dataset) - len(set(fingerprints.tolist()))
     kept, held_out = hold_out(fingerprints, min(test_size, len(dataset) // 10), seed)
     if len(held_out) == 0:
-        repeats = f"{repeated} of {len(dataset)} documents repeat another one"
         raise ValueError(
-            f"{repeats}, so that none can be held out: give other documents, raise test_size, or set test_size=0."
+            f"{repeated} of {len(dataset)} documents repeat another one, so that none can be held out: give other "
+            "documents, raise test_size, or set test_size=0."
         )
     if repeated:
         logger.info(

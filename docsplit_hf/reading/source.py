@@ -99,8 +99,10 @@ def load_from_hub(name: str, *arguments: Any, **options: Any) -> Any:
     try:
         return datasets.load_dataset(name, *arguments, **options)
     except (ConnectionError, httpx.TransportError, datasets.exceptions.DatasetNotFoundError) as error:
-        problem = f"{name!r} is neither a file or folder here, nor found on the Hub (if that could be reached)"
-        raise OSError(f"{problem}: check the spelling. ({str(error).splitlines()[0]})") from error
+        raise OSError(
+            f"{name!r} is neither a file or folder here, nor found on the Hub (if that could be reached): check the "
+            f"spelling. ({str(error).splitlines()[0]})"
+        ) from error
 
 
 def find_splits(

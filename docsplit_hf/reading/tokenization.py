@@ -74,8 +74,10 @@ def special_tokens_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int]
     for start in range(len(full) - len(plain) + 1):
         if full[start : start + len(plain)] == plain:
             return full[:start], full[start + len(plain) :]
-    ids = f"{plain} without and {full} with special tokens"
-    raise ValueError(f"{type(tokenizer).__name__} makes {ids} of {text!r}, which are not around it: use another one.")
+    raise ValueError(
+        f"{type(tokenizer).__name__} makes {plain} without and {full} with special tokens of {text!r}, which are not "
+        "around it: use another one."
+    )
 
 
 def token_arrays(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[np.ndarray]:
@@ -94,8 +96,7 @@ def token_arrays(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> li
 
 def array_parts(joined: np.ndarray, lengths: Sequence[int]) -> list[np.ndarray]:
     """Cut an array into parts of the given lengths, without a copy."""
-    ends = list(accumulate(lengths))
-    return [joined[end - length : end] for length, end in zip(lengths, ends, strict=True)]
+    return [joined[end - length : end] for length, end in zip(lengths, accumulate(lengths), strict=True)]
 
 
 def token_ids_and_spans(

@@ -118,8 +118,7 @@ def segment_documents(
         marked = dataset.map(_segment_batch, **options)
         return marked.filter(_KeptAndCounted(), input_columns=_TEMPORARY).remove_columns(_TEMPORARY)
     processes = _processes(num_proc, len(dataset), segmenter)
-    description = "Segmenting and tokenizing documents"
-    segmented = dataset.map(_segment_batch, num_proc=processes, desc=description, **options)
+    segmented = dataset.map(_segment_batch, num_proc=processes, desc="Segmenting and tokenizing documents", **options)
     outcomes = segmented[_OUTCOME][:]
     counts = Counter(outcomes)
     _log_counts(counts, sum(segmented[_REPLACED]))
@@ -191,12 +190,11 @@ def _segment_batch(
             outcomes.append(KEPT)
         else:
             outcomes.append(SINGLE_SENTENCE)
-    is_replaced = [isinstance(text, str) and text != clean for text, clean in zip(texts, valid, strict=True)]
     return {
         "input_ids": [ids for ids, _ in tokenized],
         "sentence_lengths": [sentence_lengths for _, sentence_lengths in tokenized],
         _OUTCOME: outcomes,
-        _REPLACED: [int(replaced) for replaced in is_replaced],
+        _REPLACED: [int(isinstance(text, str) and text != clean) for text, clean in zip(texts, valid, strict=True)],
     }
 
 

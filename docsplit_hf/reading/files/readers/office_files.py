@@ -27,8 +27,7 @@ def read_docx(content: bytes, budget: Budget) -> Content:
     parts = _pages_or_whole(page_texts(members.read(main), WORD), budget)
     for _, kind, target in _relations(members, main):
         if kind in BESIDE_BODY and target in members:
-            text = "\n".join(page_texts(members.read(target), WORD))
-            parts.append(Part(kind=PART, name=kind, text=text))
+            parts.append(Part(kind=PART, name=kind, text="\n".join(page_texts(members.read(target), WORD))))
     return Content(parts=parts, left_out=_embedded(members, main))
 
 

@@ -82,9 +82,17 @@ def add_document_rows(
     keys = as_matrix(keys, "keys", snapshot.keys.shape[1])
     no_labels = np.zeros((len(keys), 0), dtype=bool)
     before = snapshot.documents or no_documents(snapshot)
-    others = (snapshot.rows,)
     grown = _append(
-        before, keys, no_labels, texts, text_pairs, ids, passages, origins, others=others, prefix=DOCUMENT_PREFIX
+        before,
+        keys,
+        no_labels,
+        texts,
+        text_pairs,
+        ids,
+        passages,
+        origins,
+        others=(snapshot.rows,),
+        prefix=DOCUMENT_PREFIX,
     )
     return replace(snapshot, documents=grown)
 

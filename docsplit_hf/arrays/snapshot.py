@@ -233,7 +233,6 @@ class Snapshot:
     def _search_index_of_passages(self, query: np.ndarray, k: int) -> GroupedNeighbors:
         """Search the index and the rows outside it for one query, its passages ``(u, D)``."""
         more = PASSAGES_PER_ROW if len(query) > 1 else 1  # a row near one passage may be far from the others
-        counts = self.counts
         wanted = min(more * self.options.candidates(k), self.indexed)
         entries = len(self.index_rows)
         rows = np.zeros(0, dtype=np.int64)
@@ -245,8 +244,8 @@ class Snapshot:
             rows = rows[rows >= 0]
         among = np.concatenate([rows, np.arange(self.indexed, len(self.keys))])
         if len(among) < k:  # a graph may not be connected
-            return grouped_search(query, np.array([len(query)]), self.searched, counts, k)
-        return grouped_among(query, self.searched, counts, among, k)
+            return grouped_search(query, np.array([len(query)]), self.searched, self.counts, k)
+        return grouped_among(query, self.searched, self.counts, among, k)
 
     def _search_keys(self, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         if self.index is None:

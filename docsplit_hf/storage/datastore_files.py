@@ -167,10 +167,9 @@ def _label_column(snapshot: Snapshot) -> pa.Array:
 
 def _rename_by_content(path: Path) -> FileEntry:
     """Rename a file by its content, and return its entry in the manifest."""
-    size = path.stat().st_size
     sha256 = sha256_of_file(path)
     renamed = path.rename(path.with_name(file_name(path.name, sha256)))
-    return {"name": renamed.name, "bytes": size, "sha256": sha256}
+    return {"name": renamed.name, "bytes": renamed.stat().st_size, "sha256": sha256}
 
 
 def read_datastore(folder: Path, memory_map: bool = False) -> tuple[Snapshot, Manifest]:

@@ -116,9 +116,8 @@ class InsideFolder:
 
     def sha256(self, name: str) -> str:
         """The SHA-256 of a plain file, 64 hexadecimal digits."""
-        with self.parent_of(name) as (parent, basename):
-            with open(parent.open_file(basename, os.O_RDONLY), "rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
+        with self.parent_of(name) as (parent, basename), open(parent.open_file(basename, os.O_RDONLY), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def open_file(self, name: str, flags: int) -> int:
         """Open a plain file in this folder, or make a new one with ``O_CREAT``; returns its descriptor."""

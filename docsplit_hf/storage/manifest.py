@@ -144,8 +144,9 @@ def read_manifest(folder: Path) -> Manifest:
     version = manifest.get("version")
     if isinstance(version, int) and version not in (VERSION, VERSION_WITHOUT_FILES):
         advice = "upgrade docsplit_hf" if version > VERSION else "build the datastore again"
-        known = f"{VERSION_WITHOUT_FILES} and {VERSION}"
-        raise DatastoreError(f"{path} has format {version}, but this docsplit_hf reads {known}: {advice}.")
+        raise DatastoreError(
+            f"{path} has format {version}, but this docsplit_hf reads {VERSION_WITHOUT_FILES} and {VERSION}: {advice}."
+        )
     # The bytes are compared, not the values, so that any changed bit is found.
     if rendered != content:
         raise DatastoreError(f"{path} is damaged: it does not match its checksum. {REMEDY}")

@@ -135,8 +135,11 @@ def mapped_rows(
                         writer.write_batch(batch)
                     refuse(source, describe_invalid_ids(pa.chunked_array(ids, pa.string())), remedy)
                 temporary.replace(path)
-            seconds = time.perf_counter() - start
-            logger.info("Checked all files, and wrote ids, texts and labels to %s, in %.0f s.", path, seconds)
+            logger.info(
+                "Checked all files, and wrote ids, texts and labels to %s, in %.0f s.",
+                path,
+                time.perf_counter() - start,
+            )
     try:
         with pa.memory_map(str(path)) as file:
             return pa.ipc.open_file(file).read_all()

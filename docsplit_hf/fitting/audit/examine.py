@@ -122,8 +122,7 @@ def out_of_fold(snapshot: Snapshot) -> OutOfFold:
     ready = prepare_experts(snapshot)
     if ready is None:
         raise ValueError("An audit needs fitted experts: call fit() first.")
-    fitted = ready.fitted
-    held_out = fitted.held_out
+    held_out = ready.fitted.held_out
     if len(held_out.ids) and not held_out.ids.any():
         raise ValueError(
             "The weights were chosen on held-out texts, and audits need folds of examples: call fit() without texts."
@@ -161,8 +160,10 @@ def _labels_by(names: list[str], snapshot: Snapshot) -> tuple[np.ndarray, np.nda
         return snapshot.labels[:, columns], have_other_label
     used = np.unique(snapshot.labels)
     if len(used) < 2:
-        name = snapshot.label_names[used[0]]
-        raise ValueError(f"All {len(snapshot.labels)} examples have the label {name!r}: add some of other labels.")
+        raise ValueError(
+            f"All {len(snapshot.labels)} examples have the label {snapshot.label_names[used[0]]!r}: add some of other "
+            "labels."
+        )
     numbers = np.full(len(snapshot.label_names), -1)
     numbers[columns] = np.arange(len(columns))
     labels = numbers[snapshot.labels]

@@ -131,12 +131,11 @@ def _groups(
     packed: bool,
 ) -> Iterator[_Group]:
     """Put chunks into groups, and the chunks of each group into batches."""
-    device = encoder.device
     max_tokens = options.max_tokens_per_batch
     if max_tokens is None:
         max_tokens = tokens_per_batch(encoder, packed)
     group_tokens = GROUP_TOKENS
-    if packed and device.type != "cpu":
+    if packed and encoder.device.type != "cpu":
         group_tokens = max(max_tokens, PACKED_TOKENS_PER_BATCH) - PACKED_GROUP_MARGIN
     characters = [0, *accumulate(len(text) for text in texts)]  # before each text
     known = 0
@@ -147,7 +146,7 @@ def _groups(
         yield _Group(
             chunks=group,
             total=max(known, round(known * characters[-1] / max(read, 1))),
-            batches=list(inference_batches(rows, tokenizer, device, max_tokens, options.batch_size, packed)),
+            batches=list(inference_batches(rows, tokenizer, encoder.device, max_tokens, options.batch_size, packed)),
         )
 
 
@@ -281,8 +280,7 @@ def token_budget_batches(
     The longest rows come first, so that a batch that is too large for the memory fails at once. ``packed``: rows are
     not padded, so that only their own tokens count. ``max_padded``: the most tokens of a packed batch with padding.
     """
-    limits = {"max_tokens_per_batch": max_tokens, "batch_size": max_rows}
-    for name, limit in limits.items():
+    for name, limit in (("max_tokens_per_batch", max_tokens), ("batch_size", max_rows)):
         if limit is not None and limit < 1:
             raise ValueError(f"{name} must be at least 1, got {limit}.")
     batches: list[list[int]] = []

@@ -166,12 +166,11 @@ def _static_vectors(
 def _embed_tokens(encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, count: int) -> torch.Tensor:
     """Embed each token alone: the mean of its state and of the special tokens' around it, float32 ``(count, D)``."""
     prefix, suffix = special_tokens_around(tokenizer)
-    prefix = torch.tensor(prefix, dtype=torch.long)
-    suffix = torch.tensor(suffix, dtype=torch.long)
+    prefix = torch.tensor(prefix, dtype=torch.long, device=encoder.device)
+    suffix = torch.tensor(suffix, dtype=torch.long, device=encoder.device)
     embeddings = []
-    for tokens in torch.arange(count).split(TOKENS_AT_ONCE):
+    for tokens in torch.arange(count, device=encoder.device).split(TOKENS_AT_ONCE):
         ids = torch.cat([prefix.expand(len(tokens), -1), tokens[:, None], suffix.expand(len(tokens), -1)], dim=1)
-        ids = ids.to(encoder.device)
         states = run_encoder(encoder, ids, torch.ones_like(ids)).last_hidden_state
         embeddings.append(states.mean(1).float())
     return torch.cat(embeddings)

@@ -33,8 +33,7 @@ def cached_small_bert_tokenizer(texts: Sequence[str], vocab_size: int = 8192) ->
     content = f"{vocab_size}" + "".join(f"{len(text)} {text}" for text in texts)
     folder = cache_folder(f"tokenizer-{short_digest(content.encode(), size=16).hex()}")
     if not folder.is_dir():
-        trained = train_small_bert_tokenizer(texts, vocab_size)
-        write_at_once(folder, trained.save_pretrained)
+        write_at_once(folder, train_small_bert_tokenizer(texts, vocab_size).save_pretrained)
     return AutoTokenizer.from_pretrained(folder)
 
 

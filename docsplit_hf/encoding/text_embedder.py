@@ -115,8 +115,7 @@ class ChunkedEmbedder(ABC):
             TypeError: If a text is no string.
             ValueError: If options do not fit together.
         """
-        chunks = self.chunks(texts, text_pairs)
-        return self.embed_chunks_of(list(texts), chunks)
+        return self.embed_chunks_of(list(texts), self.chunks(texts, text_pairs))
 
     def chunks(self, texts: Sequence[str], text_pairs: Sequence[str | None] | None = None) -> Iterator[Chunk]:
         """Tokenize texts or pairs and cut them into chunks little by little, for ``embed_chunks_of``."""

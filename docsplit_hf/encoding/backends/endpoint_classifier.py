@@ -221,5 +221,4 @@ class EndpointEmbedder(TextEmbedder):
         embeddings = self.model.endpoint.encode(
             texts, show_progress=self.options.show_progress, batch_size=self.options.batch_size
         )
-        logits = np.empty((len(embeddings), 0), dtype=np.float32)
-        return Predictions(logits, embeddings)
+        return Predictions(np.empty((len(embeddings), 0), dtype=np.float32), embeddings)

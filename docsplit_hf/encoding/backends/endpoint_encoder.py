@@ -64,11 +64,10 @@ class EndpointEncoder:
         self.base_url = self.base_url.rstrip("/")
         if self.key_variable is None and address.hostname == OPENAI_HOST and address.scheme == "https":
             self.key_variable = "OPENAI_API_KEY"
-        host = address.hostname
-        if address.scheme not in ("http", "https") or not host:
-            raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {host!r} in it.")
+        if address.scheme not in ("http", "https") or not address.hostname:
+            raise ValueError(f"base_url must be like 'https://api.openai.com/v1', got {address.hostname!r} in it.")
         if "@" in address.netloc or address.query or address.fragment:
-            raise ValueError(f"Give the address of {host} only: a key belongs in an environment variable.")
+            raise ValueError(f"Give the address of {address.hostname} only: a key belongs in an environment variable.")
         for name in ("max_characters", "timeout", "batch_size"):
             limit = getattr(self, name)
             if limit is not None and not limit > 0:
@@ -83,8 +82,7 @@ class EndpointEncoder:
     @property
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with the address, the model's name and the number of characters sent."""
-        described = ["endpoint", self.base_url, self.model, self.max_characters]
-        return sha256_of_json(described)
+        return sha256_of_json(["endpoint", self.base_url, self.model, self.max_characters])
 
     def encode(self, texts: Sequence[str], show_progress: bool = True, batch_size: int | None = None) -> np.ndarray:
         """Embed texts.

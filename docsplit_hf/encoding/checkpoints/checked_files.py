@@ -160,6 +160,5 @@ def _size_of_weights(path: Path) -> WeightsSize:
         with safe_open(path, framework="numpy") as file:
             shapes = [file.get_slice(name).get_shape() for name in file.keys()]
     except SafetensorError as error:
-        size = path.stat().st_size
-        raise DamagedFilesError(f"{path} is damaged ({size:,} bytes; {error}). {REMEDY}") from error
+        raise DamagedFilesError(f"{path} is damaged ({path.stat().st_size:,} bytes; {error}). {REMEDY}") from error
     return WeightsSize(len(shapes), sum(map(math.prod, shapes)))

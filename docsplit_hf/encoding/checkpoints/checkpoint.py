@@ -186,8 +186,7 @@ class AutoModelWithoutHead(AutoModel):
     @classmethod
     def _load(cls, name: str, *arguments: Any, **kwargs: Any) -> PreTrainedModel:
         """Check the configuration, and load the encoder by its class in transformers."""
-        hub_arguments = {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs}
-        config = _checked_config(name, hub_arguments)
+        config = _checked_config(name, {key: kwargs[key] for key in HUB_ARGUMENTS if key in kwargs})
         try:
             with errors_name_config(name):
                 if next(iter(config.get("architectures") or []), "").endswith("ForMaskedLM"):
@@ -309,6 +308,8 @@ def _load_adapter(checkpoint: Checkpoint, dtype: torch.dtype | str) -> PreTraine
     model = PeftModel.from_pretrained(base, path, revision=revision)
     misplaced = model.load_adapter(path, "default", revision=revision).unexpected_keys
     if misplaced:
-        problem = f"does not fit its base model {adapter.base_model_name_or_path}: it has no place for {misplaced[0]}"
-        raise ValueError(f"The adapter {path} {problem}. Merge it with peft where it was trained.")
+        raise ValueError(
+            f"The adapter {path} does not fit its base model {adapter.base_model_name_or_path}: it has no place for "
+            f"{misplaced[0]}. Merge it with peft where it was trained."
+        )
     return model.merge_and_unload()

@@ -187,10 +187,9 @@ def load_projection(name: str, revision: str | None = None) -> nn.Sequential | N
         config = read_json(name, f"{folder}/config.json", revision=revision) or {}
         activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh")).rpartition(".")[2]
         if activation not in ACTIVATIONS:
-            known = ", ".join(ACTIVATIONS)
             raise ValueError(
-                f"{name} has the activation {activation!r} in {folder}, and only {known} are supported: "
-                f"{OTHER_EMBEDDINGS}"
+                f"{name} has the activation {activation!r} in {folder}, and only {', '.join(ACTIVATIONS)} are "
+                f"supported: {OTHER_EMBEDDINGS}"
             )
         if config.get("use_residual"):
             raise ValueError(f"{folder} of {name} has use_residual, which is not supported: {OTHER_EMBEDDINGS}")
@@ -228,8 +227,10 @@ def save_sentence_transformers_files(folder: str | Path, config: PretrainedConfi
     own = POOLING_MODES[config.docsplit["pooling"]]
     pooling = {f"pooling_mode_{name}": name == own for name in POOLING_MODES.values()}
     _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": config.hidden_size, **pooling})
-    length = {"max_seq_length": config.docsplit["max_length"], "do_lower_case": False}
-    _write_json(folder / "sentence_bert_config.json", length)
+    _write_json(
+        folder / "sentence_bert_config.json",
+        {"max_seq_length": config.docsplit["max_length"], "do_lower_case": False},
+    )
     if (folder / "adapter_config.json").exists():
         return
     modules = []

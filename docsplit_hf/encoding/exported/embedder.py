@@ -89,8 +89,7 @@ class ExportedModel:
         remedy = f"Run docsplit export {folder.parent} again."
         try:
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            names = {field.name for field in fields(cls)}
-            if found.get("version") != VERSION or found.keys() != names:
+            if found.get("version") != VERSION or found.keys() != {field.name for field in fields(cls)}:
                 raise ValueError(f"it is of version {found.get('version')!r}, not {VERSION}")
             return cls(**found | {"inputs": tuple(found["inputs"])})
         except (ValueError, AttributeError, TypeError) as error:
@@ -167,9 +166,8 @@ class ExportedEmbedder(ChunkedEmbedder):
     def embed_chunks_of(self, texts: list[str], chunks: Iterable[Chunk]) -> Predictions:
         """Embed all chunks of checked texts, and combine those of each text."""
         chunks = list(chunks)
-        config = self.config
-        embeddings = np.empty((len(chunks), config.dimension), dtype=np.float32)
-        logits = np.empty((len(chunks), config.num_labels), dtype=np.float32)
+        embeddings = np.empty((len(chunks), self.config.dimension), dtype=np.float32)
+        logits = np.empty((len(chunks), self.config.num_labels), dtype=np.float32)
         for batch in _batches([len(chunk.input_ids) for chunk in chunks], self.options.batch_size):
             inputs = self._inputs([chunks[number] for number in batch])
             embeddings[batch], *of_head = self._session.run(None, inputs)

@@ -161,8 +161,10 @@ def _check(embedder: ClassifierEmbedder, folder: Path, precision: str) -> None:
     exported = ExportedEmbedder(folder)
     texts = [replace_lone_surrogates(text) for text in PROBE_TEXTS]
     if exported.tokenizer(texts)["input_ids"] != embedder.tokenizer(texts)["input_ids"]:
-        kind = type(embedder.tokenizer).__name__
-        raise ValueError(f"{folder / 'tokenizer.json'} gives other tokens than {kind}: it cannot be exported.")
+        raise ValueError(
+            f"{folder / 'tokenizer.json'} gives other tokens than {type(embedder.tokenizer).__name__}: it cannot be "
+            "exported."
+        )
     probe = embedder.probe()[: len(PROBE_TEXTS)]
     difference = np.linalg.norm(exported.probe() - probe) / np.linalg.norm(probe)
     if not difference <= TOLERANCE[precision]:  # NaN is refused, too

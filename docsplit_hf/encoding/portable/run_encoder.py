@@ -77,8 +77,9 @@ def engine_of(encoder: nn.Module) -> Engine | None:
     """The engine of an encoder; an encoder with an engine must not be in training mode."""
     engine = _engines.get(encoder)
     if engine is not None and encoder.training:
-        name = type(encoder).__name__
-        raise ValueError(f"{name} runs as a compiled copy, which cannot be trained: load it in float32.")
+        raise ValueError(
+            f"{type(encoder).__name__} runs as a compiled copy, which cannot be trained: load it in float32."
+        )
     return engine
 
 
@@ -221,9 +222,9 @@ def check_max_length(max_length: int, model: PreTrainedModel) -> int:
     """Return ``max_length`` if the model has that many positions; raise otherwise."""
     positions = max_positions(model)
     if positions is not None and max_length > positions:
-        name = type(model).__name__
         raise ValueError(
-            f"max_length={max_length} is more than the {positions} positions of {name}: use at most {positions}."
+            f"max_length={max_length} is more than the {positions} positions of {type(model).__name__}: use at most "
+            f"{positions}."
         )
     return max_length
 

@@ -203,9 +203,10 @@ def convert(encoder: PreTrainedModel) -> openvino.Model:
             warnings.simplefilter("ignore")
             model = openvino.convert_model(encoder.eval(), example_input=example_inputs(encoder))
     except Exception as error:  # the encoder's own code runs, and may raise anything
-        name = type(encoder).__name__
         reason = f"{type(error).__name__}: {str(error)[:200]}"
-        raise ValueError(f"OpenVINO cannot convert {name} ({reason}): leave precision='int8' out.") from error
+        raise ValueError(
+            f"OpenVINO cannot convert {type(encoder).__name__} ({reason}): leave precision='int8' out."
+        ) from error
     finally:
         tracing_logger.setLevel(level)
     return openvino.Model([model.outputs[0]], model.get_parameters())  # without the output of a pooler

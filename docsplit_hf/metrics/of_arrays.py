@@ -45,14 +45,16 @@ def probabilities_and_labels(predictions: Any, references: Any) -> tuple[np.ndar
     if len(labels) == 0:
         raise ValueError("There are no examples to evaluate.")
     if probabilities.ndim != 2 or labels.shape not in (probabilities.shape[:1], probabilities.shape):
-        shapes = f"{probabilities.shape} and {labels.shape}"
-        raise ValueError(f"predictions must be probabilities of shape (N, C), labels (N,) or (N, C), got {shapes}.")
+        raise ValueError(
+            "predictions must be probabilities of shape (N, C), labels (N,) or (N, C), got "
+            f"{probabilities.shape} and {labels.shape}."
+        )
     if labels.ndim == 2:
         return probabilities, labels.astype(bool)
     if not 0 <= labels.min() <= labels.max() < probabilities.shape[1]:
-        numbers = f"{labels.min()} to {labels.max()}"
         raise ValueError(
-            f"references must be numbers from 0 to {probabilities.shape[1] - 1}, one per column, got {numbers}."
+            f"references must be numbers from 0 to {probabilities.shape[1] - 1}, one per column, got {labels.min()} to "
+            f"{labels.max()}."
         )
     return probabilities, labels
 

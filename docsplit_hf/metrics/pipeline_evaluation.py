@@ -173,8 +173,9 @@ def _all_labels(answers: Answers, names: list[str]) -> list[str]:
         known.update(answer["label"] for answer in answers_of_text)
     unknown = [name for name in names if name not in known]
     if answers and unknown:
-        known = ", ".join(sorted(known))
-        raise ValueError(f"The pipeline has no label {unknown[0]!r} as in the data, only {known}: rename one.")
+        raise ValueError(
+            f"The pipeline has no label {unknown[0]!r} as in the data, only {', '.join(sorted(known))}: rename one."
+        )
     return [*names, *sorted(known - set(names))]
 
 

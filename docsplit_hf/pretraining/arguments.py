@@ -114,9 +114,8 @@ class ContrastiveTrainingArguments(ShareableTrainingArguments):
             try:
                 size = int(self.forward_chunk_size)
             except ValueError as error:
-                given = self.forward_chunk_size
                 raise ValueError(
-                    f"forward_chunk_size must be a number of documents or 'auto', got {given!r}."
+                    f"forward_chunk_size must be a number of documents or 'auto', got {self.forward_chunk_size!r}."
                 ) from error
             if size < 1:
                 raise ValueError(f"forward_chunk_size must be at least 1 document, got {size}.")

@@ -101,9 +101,9 @@ class DataCollatorForDocSplit:
     def __post_init__(self) -> None:
         self.view_function = get_views(self.views, self.views_kwargs)
         self.view_count = count_views(self.view_function)
-        self.prefix, self.suffix = special_tokens_around(self.tokenizer)
-        self._prefix_ids = np.array(self.prefix, dtype=np.int64)
-        self._suffix_ids = np.array(self.suffix, dtype=np.int64)
+        prefix, suffix = special_tokens_around(self.tokenizer)
+        self.prefix = np.array(prefix, dtype=np.int64)
+        self.suffix = np.array(suffix, dtype=np.int64)
         specials = len(self.prefix) + len(self.suffix)
         if self.max_length <= specials:
             raise ValueError(
@@ -219,7 +219,7 @@ class DataCollatorForDocSplit:
         rows = []
         for view in views:
             kept = view[: self.max_length - len(self.prefix) - len(self.suffix)]
-            tokens = np.concatenate([self._prefix_ids, kept, self._suffix_ids]).astype(np.int64, copy=False)
+            tokens = np.concatenate([self.prefix, kept, self.suffix]).astype(np.int64, copy=False)
             masked, labels = (tokens, tokens) if masking is None else masking(tokens, rng)
             rows.append(_Row(number, view_length=len(view), tokens=tokens, masked=masked, labels=labels))
         return rows

@@ -161,8 +161,7 @@ class ContrastiveTrainer(BaseTrainer):
     def training_loss(self, model: PreTrainedModel, inputs: Batch, counts: torch.Tensor) -> torch.Tensor:
         """The loss of one batch of a training step; ``counts``: ``count_targets`` of the whole accumulated batch."""
         output = model(**model_inputs(inputs))
-        contrastive = self.contrast(output.embeddings, inputs)
-        return self._sum_of_losses(output, contrastive, inputs, counts)
+        return self._sum_of_losses(output, self.contrast(output.embeddings, inputs), inputs, counts)
 
     def log_and_scale_contrastive_loss(self, contrastive: InfoNCE, counts: torch.Tensor) -> torch.Tensor:
         """Log a contrastive loss; return this micro-batch's contribution to the mean over the accumulated batch."""
@@ -192,8 +191,7 @@ class ContrastiveTrainer(BaseTrainer):
         if model.training and not return_outputs:
             return self.training_loss(model, inputs, counts)
         output = model(**model_inputs(inputs))
-        contrastive = self.contrast_in_batch(output.embeddings, inputs)
-        loss = self._sum_of_losses(output, contrastive, inputs, counts)
+        loss = self._sum_of_losses(output, self.contrast_in_batch(output.embeddings, inputs), inputs, counts)
         return (loss, output) if return_outputs else loss
 
     def training_step(self, model, inputs, num_items_in_batch=None):

@@ -127,8 +127,7 @@ def smaller_chunk(batch: Batch, size: int) -> int | None:
     """
     if size == 1:
         return None
-    documents = len(batch["document_ids"])
-    tokens_per_document = batch["input_ids"].numel() / documents
+    tokens_per_document = batch["input_ids"].numel() / len(batch["document_ids"])
     size //= 2
     while size > 1 and size * tokens_per_document > TOKENS_THAT_FILL_A_GPU:
         size //= 2

@@ -97,14 +97,15 @@ def in_batch_info_nce(
     results = []
     for anchor, positive in itertools.combinations(range(len(views)), 2):
         # [:] makes a tensor for each pair, whose gradients are summed first: so results are those of earlier versions.
-        result = info_nce(
-            views[anchor][:],
-            gathered[positive - 1][:],
-            temperature=temperature,
-            first_positive=process_index() * len(document_ids),
-            anchor_ids=document_ids,
-            candidate_ids=candidate_ids,
-            similarity=similarity,
+        results.append(
+            info_nce(
+                views[anchor][:],
+                gathered[positive - 1][:],
+                temperature=temperature,
+                first_positive=process_index() * len(document_ids),
+                anchor_ids=document_ids,
+                candidate_ids=candidate_ids,
+                similarity=similarity,
+            )
         )
-        results.append(result)
     return InfoNCE._make(sum(values) / len(values) for values in zip(*results, strict=True))

@@ -33,7 +33,6 @@ def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) 
     adapter_base = None  # the class that loads the base model of an adapter
     if hasattr(trainer.model, "peft_config") and not is_merged:
         adapter_base = "AutoModelForMaskedLM" if trainer.model.get_base_model().has_head else "AutoModel"
-    evaluations = evaluations_by_step(trainer.state.log_history)
     citation = DOCSPLIT_CITATION if _is_docsplit(args, collator) else BASELINE_CITATION
     if args.objective == "distillation":
         citation = f"Cite the teacher: {public_name(args.teacher)}."
@@ -46,7 +45,7 @@ def save_card(folder: str | Path, location: str, trainer: Any, is_merged: bool) 
         dimensions=config.hidden_size,
         citation=citation,
         training=table(("", "this run"), _training_rows(trainer).items()),
-        evaluation=_evaluation_table(evaluations),
+        evaluation=_evaluation_table(evaluations_by_step(trainer.state.log_history)),
         loading=_loading(location, config, adapter_base),
     )
 

@@ -151,16 +151,20 @@ def check_vocabulary(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase)
     """Refuse a tokenizer with more tokens than the model has embeddings."""
     rows = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > rows:
-        counts = f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}"
-        raise ValueError(f"{counts}: call model.resize_token_embeddings(len(tokenizer)), or use the model's own.")
+        raise ValueError(
+            f"The tokenizer has {len(tokenizer)} tokens and the model embeddings for {rows}: call "
+            "model.resize_token_embeddings(len(tokenizer)), or use the model's own."
+        )
 
 
 def check_weights(model: PreTrainedModel) -> None:
     """Refuse to train float16 weights: they lose small updates, and the squares of small gradients underflow."""
     for name, parameter in model.named_parameters():
         if parameter.requires_grad and parameter.dtype == torch.float16:
-            advice = 'load the model with dtype="float32", and train with bf16=True or fp16=True for speed'
-            raise ValueError(f"{name} has weights of float16, which lose small updates: {advice}.")
+            raise ValueError(
+                f'{name} has weights of float16, which lose small updates: load the model with dtype="float32", and '
+                "train with bf16=True or fp16=True for speed."
+            )
 
 
 def check_processes(args: ShareableTrainingArguments) -> None:

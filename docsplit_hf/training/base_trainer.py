@@ -228,12 +228,11 @@ class BaseTrainer(Trainer):
             super()._save(output_dir, state_dict)
             return
         place = Path(output_dir or self.args.output_dir)
-        trained = self.model
         saved = self.model_to_save()
-        if saved is not trained:
+        if saved is not self.model:
             state_dict = None
         if state_dict is not None:  # gathered from shards, which repeat tied weights
-            state_dict = {name: state_dict[name] for name in state_dict if name not in trained.all_tied_weights_keys}
+            state_dict = {name: state_dict[name] for name in state_dict if name not in self.model.all_tied_weights_keys}
         # A checkpoint is complete once the Trainer has written its state, the last file.
         with (
             contextlib.nullcontext(place) if self.is_in_train else self.replaced(place) as folder,
@@ -248,7 +247,6 @@ class BaseTrainer(Trainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         # The Trainer's own rotation deletes any folder checkpoint-*, such as a user's checkpoint-best.
-        limit = self.args.save_total_limit
         place = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if self.args.should_save and os.path.lexists(place):
             refuse_links(place)  # the Trainer would follow links when it writes the files
@@ -256,7 +254,7 @@ class BaseTrainer(Trainer):
             super()._save_checkpoint(model, trial)
         if self.args.should_save:
             apply_umask_to_weights(place)
-            rotate_checkpoints(str(place.parent), limit, self.state.best_model_checkpoint)
+            rotate_checkpoints(str(place.parent), self.args.save_total_limit, self.state.best_model_checkpoint)
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         super()._save_optimizer_and_scheduler(output_dir)

@@ -113,8 +113,7 @@ class Answering:
                 snapshot = self.take_snapshot()  # the datastore may have changed since the last window
                 rows = [one for one in window if isinstance(one, InputRow)]
                 answers = self._answers_to(rows, snapshot, done)
-                best_only = "top_k" not in self.options
-                yield from answers if len(rows) == len(window) else with_unreadable(window, answers, best_only)
+                yield from with_unreadable(window, answers, best_only="top_k" not in self.options)
                 progress.update(len(window))
                 done += len(window)
                 size = min(2 * size, WINDOW_TEXTS)
@@ -125,10 +124,7 @@ class Answering:
             return []
         texts = [row.text for row in rows]
         pairs = [row.pair for row in rows]
-        if snapshot.fitted is not None and self.can_reuse:
-            embedded = self._embed_or_reuse(snapshot, texts, pairs)
-        else:
-            embedded = self.embed(texts, pairs)
+        embedded = self._embed_or_reuse(snapshot, texts, pairs)
         joined = joined_texts(texts, pairs)
         experts = self.prepare_experts(snapshot)
         if experts is not None and "reject" not in self.options:
@@ -184,9 +180,14 @@ class Answering:
     def _embed_or_reuse(
         self, snapshot: Snapshot, texts: Sequence[str], text_pairs: Sequence[str | None]
     ) -> Predictions:
-        """Embed N texts by an encoder without a head; texts among the documents keep their stored embeddings."""
+        """Embed N texts; where stored embeddings equal those of this call, texts among the documents keep theirs."""
         documents = snapshot.documents
-        if documents is None or len(documents.keys) > MAX_DOCUMENTS_PER_TEXT * len(texts):
+        if (
+            not self.can_reuse
+            or snapshot.fitted is None
+            or documents is None
+            or len(documents.keys) > MAX_DOCUMENTS_PER_TEXT * len(texts)
+        ):
             return self.embed(texts, text_pairs)
         rows = rows_of_texts(documents.rows, texts, text_pairs)
         is_stored = rows >= 0
@@ -244,6 +245,11 @@ def checked_options(**options: Any) -> CallOptions:
     if "labels_at" in given:
         check_level(given["labels_at"])
     return {name: value for name, value in given.items() if name not in IGNORED_OPTIONS}
+
+
+def reading_options(options: CallOptions) -> ReadingOptions:
+    """The options that say how texts are read."""
+    return {name: options[name] for name in READING_OPTIONS if name in options}
 
 
 def _check_rejection(options: CallOptions, experts: PreparedExperts | None) -> None:

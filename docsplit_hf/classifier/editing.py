@@ -79,12 +79,13 @@ def add_examples(
     ids = None if ids is None else [ids[row.number] for row in read]
     if embedder.model.config.num_labels and not allow_new_labels:
         for name in chain.from_iterable([label] if isinstance(label, str) else label for label in labels):
-            what = f"The label {name!r}"
-            next_step = (
-                "This classifier was trained without it: allow_new_labels=True adds it, and only neighbors can predict "
-                "it."
+            _refuse_new_label(
+                name,
+                datastore.label_names,
+                which=f"The label {name!r}",
+                next_step="This classifier was trained without it: allow_new_labels=True adds it, and only neighbors "
+                "can predict it.",
             )
-            _refuse_new_label(name, datastore.label_names, what, next_step)
     replaced_ids = ids if replace_ids and ids is not None else []
     found = datastore.snapshot
     new_examples = list(zip(zip(texts, pairs, strict=True), map(label_set, labels), strict=True))
@@ -111,7 +112,6 @@ def add_examples(
         new_texts = [texts[i] for i in rows]
         new_pairs = [pairs[i] for i in rows]
         keys, passages, known_documents = _embed_examples(embedder, found.documents, new_texts, new_pairs)
-        origins = _origins_of_examples([read[i] for i in rows], found.documents)
         added = datastore.add(
             keys,
             [labels[i] for i in rows],
@@ -120,7 +120,7 @@ def add_examples(
             None if ids is None else [ids[i] for i in rows],
             replacing=[*ids_among(replaced_ids, found.rows), *known_documents],
             passages=passages,
-            origins=origins,
+            origins=_origins_of_examples([read[i] for i in rows], found.documents),
         )
         for i, added_id in zip(rows, added, strict=True):
             ids_by_row[i] = added_id
@@ -291,8 +291,12 @@ def relabel(datastore: KNNDatastore, labels: Mapping[str, Any]) -> None:
                 expected = "a list of names, as a text may have several labels here"
             raise TypeError(f"The label of {row_id!r} is {given!r}: give {expected}.")
         for label in given if multi_label else [given]:
-            which = f"The label {label!r} of {row_id!r}"
-            _refuse_new_label(label, datastore.label_names, which, "A new one comes with add_examples.")
+            _refuse_new_label(
+                label,
+                datastore.label_names,
+                which=f"The label {label!r} of {row_id!r}",
+                next_step="A new one comes with add_examples.",
+            )
     datastore.relabel(labels)
     if labels and datastore.fitted is not None:
         logger.info("The neighbors use the new labels from now on; call fit() again for the other experts.")

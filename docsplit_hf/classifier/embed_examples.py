@@ -36,11 +36,17 @@ def embed_examples(embedder: TextEmbedder, dataset: Dataset, store_texts: bool, 
     empty = empty_snapshot(probe.shape[1], names, multi_label, probe=probe, **options)  # before the texts are embedded
     embedded = embedder.embed(texts, pairs)
     ids = list(dataset["id"]) if "id" in dataset.column_names else None
-    origins = origins_of_rows(dataset)
     if not store_texts:
         texts = None
         pairs = None
     filled = add_rows(
-        empty, embedded.retrieval_embeddings, labels, texts, pairs, ids, embedded.passages, origins=origins
+        empty,
+        embedded.retrieval_embeddings,
+        labels,
+        texts,
+        pairs,
+        ids,
+        embedded.passages,
+        origins=origins_of_rows(dataset),
     )
     return update_index(filled, rebuild=True)

@@ -171,8 +171,7 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
         """
         probabilities = self.predict_proba(X)
         datastore = self.pipeline_.datastore
-        fitted = prepare_experts(datastore.snapshot).fitted
-        thresholds = fitted.label_thresholds(datastore.label_names)
+        thresholds = prepare_experts(datastore.snapshot).fitted.label_thresholds(datastore.label_names)
         return (
             self.classes_[probabilities.argmax(1)] if thresholds is None else (probabilities >= thresholds).astype(int)
         )

@@ -24,7 +24,7 @@ from ..storage.classifier_folder import FOLDER as DATASTORE
 from ..storage.datastore_files import load_snapshot
 from ..storage.manifest import MANIFEST
 from ..storage.texts_as_json import load_with_texts, source_of_texts
-from .answering import READING_OPTIONS, Answering, CallOptions, NeighborVote, checked_options
+from .answering import Answering, CallOptions, NeighborVote, checked_options, reading_options
 
 logger = logging.getLogger(__name__)
 
@@ -125,11 +125,10 @@ class Classifier:
 
     def _answering(self, options: CallOptions) -> Answering:
         """What answers texts with the options of a call."""
-        reading = {name: options[name] for name in READING_OPTIONS if name in options}
         return Answering(
             take_snapshot=lambda: self.datastore.snapshot,
             prepare_experts=lambda _: self._experts,
-            embed=self.embedder.with_options(**reading).embed,
+            embed=self.embedder.with_options(**reading_options(options)).embed,
             vote=self._vote,
             options=options,
         )

@@ -38,13 +38,12 @@ def open_shards(folder: str | Path, options: IndexOptions) -> Snapshot:
         keys = MappedKeys(KeyFile(keys_file), shards.sha256)
     except ValueError as error:
         raise ValueError(f"{keys_file}, in the cache of this machine, is damaged ({error}): delete it.") from error
-    names = tuple(json.loads(table.schema.metadata[LABEL_NAMES_KEY]))
     is_labeled = len(table) > 0 and table["label"].null_count == 0
     snapshot = Snapshot(
         keys=keys,
         labels=table["label"].to_numpy() if is_labeled else np.zeros((len(keys), 0), dtype=bool),
         rows=table.select(TEXT_COLUMNS),
-        label_names=names,
+        label_names=tuple(json.loads(table.schema.metadata[LABEL_NAMES_KEY])),
         options=options,
         probe=shards.probe,
     )

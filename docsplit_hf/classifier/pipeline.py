@@ -23,7 +23,15 @@ from ..fitting.prediction import Prediction, raise_if_unreadable
 from ..reading.inputs import as_list, labels_of_folders
 from ..reading.text_warnings import sum_up_warnings
 from ..storage.classifier_folder import CARD, push_saved, saved_together
-from .answering import READING_OPTIONS, Answering, CallOptions, NeighborVote, ReadingOptions, checked_options
+from .answering import (
+    READING_OPTIONS,
+    Answering,
+    CallOptions,
+    NeighborVote,
+    ReadingOptions,
+    checked_options,
+    reading_options,
+)
 from .knn_datastore import KNNDatastore
 from .open_classifier import (
     open_datastore,
@@ -277,8 +285,6 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string, or a label not a name.
             ValueError: If a text is empty, the numbers differ, an id is taken, or a trained head does not have a label.
         """
-        from .editing import add_examples, datastore_for_adding
-
         folder = texts
         texts = as_list(texts)
         if labels is None:
@@ -287,10 +293,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
                     "labels are missing: give one for each text, or a Path of a folder with a sub-folder each."
                 )
             labels = labels_of_folders(texts, folder)
-        datastore = datastore_for_adding(self.embedder, self.datastore, labels)
-        added = add_examples(self.embedder, datastore, texts, labels, ids, allow_new_labels, allow_duplicates)
-        self._use_datastore_with_new_examples(datastore)
-        return added
+        return self._add_examples(
+            texts, labels, ids, allow_new_labels=allow_new_labels, allow_duplicates=allow_duplicates
+        )
 
     def add_labels(self, descriptions: Mapping[str, str]) -> list[str]:
         """Add labels by description, so that the pipeline answers before any text is labeled.
@@ -307,18 +312,14 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If a name or a description is empty, or a label is new to a classifier that was trained.
         """
-        from .editing import add_examples, check_descriptions, datastore_for_adding
+        from .editing import check_descriptions
 
         check_descriptions(descriptions)
         labels: list[Any] = list(descriptions)
         if self.datastore is not None and self.datastore.multi_label:
             labels = [[label] for label in labels]
-        datastore = datastore_for_adding(self.embedder, self.datastore, labels)
-        texts = list(descriptions.values())
         ids = [f"{DESCRIPTION_ID_PREFIX}{name}" for name in descriptions]
-        added = add_examples(self.embedder, datastore, texts, labels, ids, allow_duplicates=True, replace_ids=True)
-        self._use_datastore_with_new_examples(datastore)
-        return added
+        return self._add_examples(list(descriptions.values()), labels, ids, allow_duplicates=True, replace_ids=True)
 
     def add_documents(
         self, texts: Any, ids: Sequence[str] | None = None, show_progress: bool = False, **options: Any
@@ -638,12 +639,17 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
         return push_saved(repo_id, save, commit_message, **kwargs)
 
-    def _use_datastore_with_new_examples(self, datastore: KNNDatastore) -> None:
-        """Use a datastore to which examples were added."""
-        self.datastore = datastore
+    def _add_examples(self, texts: Any, labels: Sequence[Any], ids: Sequence[str] | None, **options: bool) -> list[str]:
+        """Add examples to the datastore, or to a new one, which is used from then on; ``options``: of ``editing``."""
+        from .editing import add_examples, datastore_for_adding
+
+        datastore = datastore_for_adding(self.embedder, self.datastore, labels)
+        added = add_examples(self.embedder, datastore, texts, labels, ids, **options)
+        self.datastore = datastore  # only now: a failed addition leaves no trace
         recalibrate_if_grown(self.model.config, datastore)
         if datastore.fitted is not None:
             logger.info("The neighbors use the new examples from now on; call fit() for the other experts.")
+        return added
 
     def get_iterator(
         self, inputs: Any, num_workers: int, batch_size: int, _: Any, options: CallOptions, __: Any
@@ -673,9 +679,8 @@ class KNNClassifierPipeline(TextClassificationPipeline):
 
     def _answering(self, options: CallOptions) -> Answering:
         """What answers texts with the options of a call."""
-        reading = {name: options[name] for name in READING_OPTIONS if name in options}
         show_progress = options.get("show_progress", False)
-        embedder = make_embedder(self.model, self.tokenizer, **reading, show_progress=show_progress)
+        embedder = make_embedder(self.model, self.tokenizer, **reading_options(options), show_progress=show_progress)
         if options.get("return_read", False) and not embedder.is_local:
             raise ValueError(f"{self.model.endpoint!r} does not report how much it reads: leave out return_read.")
         config = self.model.config

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import json
@@ -192,11 +191,8 @@ def classify_file(
     call_options: CallOptions = {**options, "show_progress": show_progress}  # of each block, which may have long texts
     parameters = pipe.default_options() | checked_options(**options)
     files.partial.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(locked(files.partial, wait=False))  # the lock of an interrupted run is released
-        except BlockingIOError as error:
-            raise ValueError(f"{files.partial} is in use by another run: wait, or name another file.") from error
+    refusal = f"{files.partial} is in use by another run: wait, or name another file."
+    with locked(files.partial, refusal):  # the lock of an interrupted run is released
         reading = (files.text_column, files.text_pair_column, files.csv_separator, files.encoding)
         made_with = to_json([_fingerprint(pipe), _checksum(files), *reading, dict(sorted(parameters.items()))])
         done = _start(files.partial, made_with, rows)

@@ -102,6 +102,5 @@ def _agreement(probabilities: np.ndarray, rows: np.ndarray, ready: PreparedExper
     if not is_used.any():
         return 0.0
     documents = ready.snapshot.documents.take(rows[is_used])
-    texts = texts_in(documents.rows)
-    scored = score_texts(ready, documents.keys, texts, None, documents.passages, exclude_copies=True)
+    scored = score_texts(ready, documents.keys, texts_in(documents.rows), None, documents.passages, exclude_copies=True)
     return agreement_above_chance(probabilities[is_used], scored.probabilities[:, scored.columns])

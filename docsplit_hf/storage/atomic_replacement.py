@@ -202,21 +202,22 @@ def save_lock(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[None]:
+def locked(path: Path, refusal: str | None = None) -> Iterator[None]:
     """Lock a folder, or a file, which is made if it does not exist; where the disk has no locks, a warning is logged.
 
-    ``wait=False`` raises ``BlockingIOError`` if another process has the lock, or has just deleted the file.
+    With a ``refusal``, raises ``ValueError`` with this sentence if another process has the lock, or has just deleted
+    the file; otherwise waits.
     """
     descriptor = os.open(path, os.O_RDONLY) if path.is_dir() else open_or_make(path)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if refusal is None else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise ValueError(refusal) from error
         except OSError as error:
             logger.warning("%s cannot be locked (%s): let only one process write there at a time.", path, error)
-        if not wait and os.fstat(descriptor).st_nlink == 0:
-            raise BlockingIOError(f"{path} was deleted by the process that had locked it")
+        if refusal is not None and os.fstat(descriptor).st_nlink == 0:
+            raise ValueError(refusal)
         yield
     finally:
         os.close(descriptor)

@@ -132,9 +132,9 @@ def test_a_held_folder_can_be_read_and_not_saved_to(tmp_path):
         with save_lock(tmp_path):
             pass
         assert read_one_save(tmp_path, read, hold=True)[0] == ["a"] * 3
-        with pytest.raises(BlockingIOError), locked(tmp_path, wait=False):
+        with pytest.raises(ValueError, match="^It is in use[.]$"), locked(tmp_path, "It is in use."):
             pass
-    with locked(tmp_path, wait=False):
+    with locked(tmp_path, "It is in use."):
         pass
 
 

@@ -58,9 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shared.new_pipeline()
     except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
         parser.exit(1, f"{error}\n")
-    page = make_page(shared, limits)
     launch_page(
-        page,
+        make_page(shared, limits),
         limits,
         host=args.host,
         port=args.port,

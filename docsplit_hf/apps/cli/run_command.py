@@ -209,14 +209,13 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
     common.add_argument("--json", action="store_true")
     common.add_argument("--ocr", nargs="?", const="eng")
     given, rest = common.parse_known_args(sys.argv[1:])
-    as_json = given.json
     sys.argv[1:] = rest
     if given.ocr:
         os.environ[OCR_VARIABLE] = given.ocr  # for each place that reads files, also in other processes
     try:
-        with _interrupts_in_this_process_only(), contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):
+        with _interrupts_in_this_process_only(), contextlib.redirect_stdout(sys.stderr if given.json else sys.stdout):
             figures = main()
-        if as_json and os.environ.get("RANK", "0") == "0":
+        if given.json and os.environ.get("RANK", "0") == "0":
             print(json.dumps(figures, default=str))
     except KeyboardInterrupt as interrupt:
         _end(INTERRUPTED, str(interrupt) or f"Stopped. {when_stopped}", interrupt)

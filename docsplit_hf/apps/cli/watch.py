@@ -96,14 +96,19 @@ def watch_folders(watcher: Watcher, sweep: float) -> None:
     """Sort files until the process is stopped, with one line of status on a terminal."""
     from watchfiles import watch
 
-    folders = (watcher.inbox, watcher.sorted_folder.path)
     due = 0.0
     logger.info("%s is watched. Stop it by Ctrl-C.", watcher.inbox)
     with (
         tqdm(bar_format="{desc}", disable=None) as status,
         logging_redirect_tqdm([logging.getLogger("docsplit_hf")]),
     ):
-        for changes in watch(*folders, watch_filter=None, rust_timeout=TICK, yield_on_timeout=True):
+        for changes in watch(
+            watcher.inbox,
+            watcher.sorted_folder.path,
+            watch_filter=None,
+            rust_timeout=TICK,
+            yield_on_timeout=True,
+        ):
             if changes or time.monotonic() >= due:
                 watcher.step()
                 due = min(watcher.next_step(), time.monotonic() + sweep)

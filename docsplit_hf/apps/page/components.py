@@ -23,9 +23,13 @@ def answer_rows(session: Session) -> gr.Dataframe | Values:
     if not session.planned:
         return gr.skip() | {"visible": False}
     columns, rows = planned.table_rows(session.planned)
-    caption = planned.describe_plan(session.planned)
-    widths = list(columns.values())
-    return gr.Dataframe(rows, headers=list(columns), column_widths=widths, label=caption, visible=True)
+    return gr.Dataframe(
+        rows,
+        headers=list(columns),
+        column_widths=list(columns.values()),
+        label=planned.describe_plan(session.planned),
+        visible=True,
+    )
 
 
 def opened_answer(session: Session, row: int | None) -> Values:
@@ -110,11 +114,10 @@ def opened_finding(session: Session, row: int) -> Values:
     if row >= len(session.findings):
         return {"finding": gr.Column(visible=False)}
     finding = session.findings[row]
-    text = gr.Textbox(finding.text, label=f"{finding.label}: {finding.kind} {finding.why}")
     names = [name for name in [finding.suggested, *session.labels] if name not in ("", finding.label)]
     shown = {
         "finding": gr.Column(visible=True),
-        "finding_text": text,
+        "finding_text": gr.Textbox(finding.text, label=f"{finding.label}: {finding.kind} {finding.why}"),
         "finding_other": gr.Button(f"Keep {finding.label}"),
     }
     return shown | label_choices("finding", names)

@@ -257,8 +257,8 @@ class Events:
         if any(self.sessions[key].counts()):
             raise ValueError("The example texts would mix with the texts that are here: clear these first.")
         given = uploads.example_texts()
-        head = self.change(key, add_texts, given)
-        return head | {"asked": given.texts[-1], "steps": gr.Tabs(selected="use")} | self.ask(key, given.texts[-1])
+        shown = {"asked": given.texts[-1], "steps": gr.Tabs(selected="use")}
+        return self.change(key, add_texts, given) | shown | self.ask(key, given.texts[-1])
 
     def search(self, key: Key, wanted: str = "") -> Values:
         """List texts, and close the opened one."""

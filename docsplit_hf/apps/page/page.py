@@ -246,8 +246,7 @@ def _files(parts: Parts, name: str, limits: PageLimits) -> None:
     with gr.Row():
         for choice, title in FILE_CHOICES.items():
             if name == "file" or choice != "label":
-                dropdown = gr.Dropdown(choices[choice], label=title, visible=False, min_width=200)
-                parts[f"{name}_{choice}"] = dropdown
+                parts[f"{name}_{choice}"] = gr.Dropdown(choices[choice], label=title, visible=False, min_width=200)
     parts[f"{name}_rows"] = gr.Dataframe(visible=False, elem_id=f"{name}_rows", max_height=440, **TABLE)
     parts[f"{name}_ocr"] = gr.Checkbox(
         label="Recognize scanned pages (OCR)", container=False, visible=False, elem_id=f"{name}_ocr"
@@ -413,8 +412,7 @@ def _connect(parts: Parts, events: Events, page: gr.Blocks) -> None:
     connector.read_file("new", ["encoding", "text"])
     file = ["key", "file", "file_text", "file_label", "file_encoding", "docs_label", "file_ocr"]
     on(parts["add_file"].click, events.add_files, file, over="file")
-    pasted = ["key", "labeled", "unlabeled"]
-    on(parts["add_lines"].click, events.add_pasted, pasted, over="labeled")
+    on(parts["add_lines"].click, events.add_pasted, ["key", "labeled", "unlabeled"], over="labeled")
     on(parts["example"].click, events.add_examples, ["key"], over="status")
 
     on(parts["wanted"].submit, events.search, ["key", "wanted"], over="listed")

@@ -6,12 +6,11 @@ import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...classifier.sorting.sorted_files import SHOWN_WORDS, reason_of
+from ...classifier.sorting.sorted_files import decisive_words, reason_of
 from ...fitting.ensemble.report import LARGEST_CLASS, WORD_COUNTS
 from ...fitting.prediction import NO_CONTENT
 from ...reading.origins import describe_place
@@ -150,10 +149,13 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
     fitted = session.fitted
     is_measured = fitted is not None and len(fitted.held_out.ids) > 0
     error_rate = error_rate_of(session, percent) if percent else None
-    classify = partial(
-        pipe, text, return_neighbors=SHOWN_NEIGHBORS, explain=fitted is not None, return_novelty=is_measured
-    )
-    best = classify(reject=error_rate)[0] if error_rate else classify()[0]
+    best = pipe(
+        text,
+        return_neighbors=SHOWN_NEIGHBORS,
+        explain=fitted is not None,
+        return_novelty=is_measured,
+        reject=error_rate,
+    )[0]
     probabilities = {one["label"]: one["score"] for one in pipe(text, top_k=None)}
     is_given = best["label"] is not None
     label = best["label"] if is_given else next(iter(probabilities))
@@ -166,7 +168,7 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
             most_probable, probability = next(iter(probabilities.items()))
             confidence += f" Not sure which one: perhaps {most_probable}, {percentage(probability)}."
     explanation = best.get("explanation", {})
-    words = _decisive_words(explanation)
+    words = decisive_words(best)
     if "style" in explanation:
         confidence += f" How it is written: {'; '.join(explanation['style'])}."
     passage = explanation.get("passage")
@@ -191,11 +193,6 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
     )
 
 
-def _decisive_words(explanation: Mapping[str, Any]) -> list[str]:
-    """The words that contribute most to an answer."""
-    return [one["word"] for one in explanation.get("words", ())][:SHOWN_WORDS]
-
-
 def answered(session: Session, planned: Sequence[PlannedText], error_rate: float | None) -> list[PlannedText]:
     """Classify texts or documents, with the words and the passage that decided; an empty text gets no label.
 
@@ -218,7 +215,7 @@ def answered(session: Session, planned: Sequence[PlannedText], error_rate: float
                 page=describe_place(answer),
                 first_page=first_page,
                 reason=reason_of(answer) or "",
-                passage=highlight_passage(one.given["text"], _decisive_words(explanation), explanation.get("passage")),
+                passage=highlight_passage(one.given["text"], decisive_words(answer), explanation.get("passage")),
                 link=None if one.file is None else link_to(one.file, first_page),
             )
         )
@@ -316,9 +313,8 @@ class TextRow(NamedTuple):
 def rows_of_session(session: Session) -> list[TextRow]:
     """The texts of a session, those with labels first."""
     store = session.pipe.datastore
-    names = store.label_names
     rows = [
-        TextRow(row_id, names[label], text or "", origin and origin.file)
+        TextRow(row_id, store.label_names[label], text or "", origin and origin.file)
         for row_id, label, text, origin in zip(store.ids, store.labels, store.texts, store.origins, strict=True)
     ]
     documents = store.documents

@@ -111,8 +111,7 @@ class Counted:
                 raise RuntimeError("A response was broken off.") from None
             await refused.response()(scope, receive, counting_send)
         finally:
-            route = scope.get("route")
-            path = getattr(route, "path", "other")
+            path = getattr(scope.get("route"), "path", "other")
             self.server.metrics.requests.labels(path, status).inc()
             self.server.metrics.seconds.labels(path).observe(time.perf_counter() - begun)
 

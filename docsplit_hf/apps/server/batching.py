@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...arrays.passages import Predictions, several_passages, take_passages
-from ...classifier.answering import READING_OPTIONS, CallOptions, ReadingOptions
+from ...classifier.answering import CallOptions, reading_options
 from ...classifier.exported_classifier import Classifier
 from ...cores import thread_count, use_threads
 from ...encoding.chunking import token_counts
@@ -278,8 +278,3 @@ def predictions_at(embedded: Predictions, rows: np.ndarray) -> Predictions:
 def estimated_tokens(text: str) -> int:
     """An estimate of the number of tokens of a text."""
     return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
-
-
-def reading_options(options: CallOptions) -> ReadingOptions:
-    """The options that say how texts are read."""
-    return {name: options[name] for name in READING_OPTIONS if name in options}

@@ -42,9 +42,8 @@ async def limited_body(request: Request, limits: ServerLimits, megabytes: float)
                     raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", too_large)
                 parts.append(part)
     except TimeoutError:
-        seconds = limits.body_seconds
         raise Refused(
-            HTTPStatus.REQUEST_TIMEOUT, "too_slow", f"The body did not arrive within {seconds:g} seconds."
+            HTTPStatus.REQUEST_TIMEOUT, "too_slow", f"The body did not arrive within {limits.body_seconds:g} seconds."
         ) from None
     return b"".join(parts)
 
@@ -134,12 +133,11 @@ def call_options_of(request: AnswerOptions, server: Server) -> CallOptions:
     given = request.model_dump(include=set(AnswerOptions.model_fields), exclude_defaults=True)
     if "top_k" in request.model_fields_set:
         given["top_k"] = request.top_k  # null asks for all labels
-    answers = server.settings
     novelty = given.pop("novelty", None)
     each_label = given.pop("each_label", False)
-    if answers.reject is not None and not given.keys() & {"reject", "top_k"}:
-        given["reject"] = answers.reject
-        novelty = answers.novelty if novelty is None else novelty
+    if server.settings.reject is not None and not given.keys() & {"reject", "top_k"}:
+        given["reject"] = server.settings.reject
+        novelty = server.settings.novelty if novelty is None else novelty
     if novelty is not None and "reject" not in given:
         raise unprocessable(f"novelty {novelty} is a second limit beside that of reject: send reject, too.", "novelty")
     if each_label and "reject" not in given:

@@ -47,8 +47,11 @@ class Strict(BaseModel):
         known = cls.model_fields
         unknown = next((name for name in given if name not in known), None) if isinstance(given, dict) else None
         if unknown is not None:
-            message = "no such field. The fields are {known}"
-            raise PydanticCustomError(UNKNOWN_FIELD, message, {"name": unknown, "known": ", ".join(known)})
+            raise PydanticCustomError(
+                UNKNOWN_FIELD,
+                "no such field. The fields are {known}",
+                {"name": unknown, "known": ", ".join(known)},
+            )
         return given
 
 

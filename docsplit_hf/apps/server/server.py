@@ -72,8 +72,7 @@ class Server:
             return next(iter(self.classifiers.values()))
         found = self.classifiers.get(name)
         if found is None:
-            known = ", ".join(self.classifiers)
-            message = f"There is no classifier {name[:100]!r} here: {known}."
+            message = f"There is no classifier {name[:100]!r} here: {', '.join(self.classifiers)}."
             raise Refused(HTTPStatus.NOT_FOUND, "model_not_found", message, "model")
         return found
 
@@ -117,12 +116,11 @@ class Server:
     def label_scores(self, result: ReadTexts) -> LabelScores:
         """What a classifier says of one text."""
         prediction = result.predicted
-        names = prediction.label_names
         levels = prediction.levels
         # A question is about labels: a parent in a tree of labels is no answer to it.
         is_rejected = None if levels is None else bool(levels[0] < len(prediction.tree))
         return LabelScores(
-            probabilities=dict(zip(names, prediction.probabilities[0].tolist(), strict=True)),
+            probabilities=dict(zip(prediction.label_names, prediction.probabilities[0].tolist(), strict=True)),
             is_rejected=is_rejected,
             reason="no content" if is_rejected and prediction.has_no_content[0] else None,
         )

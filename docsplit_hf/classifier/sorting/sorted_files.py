@@ -69,8 +69,7 @@ def count_by_folder(entries: Iterable[SortedFile]) -> dict[str, int]:
 
 def page_of(answer: Mapping[str, Any]) -> str | None:
     """Name the page of an answer: its number, several, or "sheet Prices"; None if it is not known."""
-    described = describe_place(answer)
-    return described.removeprefix("pages ").removeprefix("page ") or None
+    return describe_place(answer).removeprefix("pages ").removeprefix("page ") or None
 
 
 def reason_of(answer: Mapping[str, Any]) -> str | None:
@@ -80,8 +79,12 @@ def reason_of(answer: Mapping[str, Any]) -> str | None:
         return f"{answer['reason']} ({detail})" if detail else answer["reason"]
     if answer["label"] is None:
         return NOT_SURE
-    words = [one["word"] for one in answer.get("explanation", {}).get("words", ())]
-    return ", ".join(words[:SHOWN_WORDS]) or None
+    return ", ".join(decisive_words(answer)) or None
+
+
+def decisive_words(answer: Mapping[str, Any]) -> list[str]:
+    """The words that contribute most to an answer, if they were asked for."""
+    return [one["word"] for one in answer.get("explanation", {}).get("words", ())][:SHOWN_WORDS]
 
 
 def check_not_inside(folder: Path, source: Path) -> None:

@@ -89,18 +89,17 @@ class SortedFolder:
         """
         path.mkdir(parents=True, exist_ok=True)
         manifest = path / MANIFEST
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(locked(manifest, wait=False))
-            except BlockingIOError as error:
-                raise ValueError(f"Another process sorts files into {path}: stop it first.") from error
+        with (
+            locked(manifest, refusal=f"Another process sorts files into {path}: stop it first."),
+            InsideFolder.opened(path) as inside,
+        ):
             with open(open_plain(manifest, os.O_RDWR), "r+b") as file:
                 file.truncate(file.read().rfind(b"\n") + 1)  # a last line that a power cut has left incomplete
-            folder = cls(path, stack.enter_context(InsideFolder.opened(path)))
+            folder = cls(path, inside)
             for entry in list(folder.entries.values()):
                 with contextlib.suppress(FileNotFoundError):
                     folder._give_name(entry)
-            remove_left_overs(folder._inside, folder.entries.values())
+            remove_left_overs(inside, folder.entries.values())
             yield folder
 
     def targets(self, labels: Iterable[str] = ()) -> Targets:

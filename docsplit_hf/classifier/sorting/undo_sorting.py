@@ -43,11 +43,8 @@ def undo_sorting(folder: Path) -> Undone:
     manifest = folder / MANIFEST
     if not manifest.is_file():
         raise FileNotFoundError(f"{folder} has no {MANIFEST}: give a folder into which files were sorted.")
-    try:
-        with locked(manifest, wait=False):
-            return _undo(folder, manifest)
-    except BlockingIOError as error:
-        raise ValueError(f"Another process sorts files into {folder}: stop it first.") from error
+    with locked(manifest, refusal=f"Another process sorts files into {folder}: stop it first."):
+        return _undo(folder, manifest)
 
 
 def _undo(folder: Path, manifest: Path) -> Undone:

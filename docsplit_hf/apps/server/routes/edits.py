@@ -62,7 +62,6 @@ def add_edits(app: FastAPI, server: Server) -> None:
         body = await parsed(request, FitRequest, server)
 
         def fit_pipeline(pipe: Any) -> dict[str, Any]:
-            report = pipe.fit(show_progress=False, class_proportions=body.class_proportions)
-            return {"report": str(report)}
+            return {"report": str(pipe.fit(show_progress=False, class_proportions=body.class_proportions))}
 
         return await answer_edit(request, body.model, "fit", fit_pipeline)

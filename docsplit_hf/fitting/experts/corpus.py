@@ -144,7 +144,9 @@ def propagate_in_folds(
         weight = 1.0
         for step in range(PROPAGATION_STEPS):
             change = PROPAGATION_ALPHA * (graph @ of_block) + (1 - PROPAGATION_ALPHA) * given - before
-            before, of_block = of_block, before + weight * change
+            after = before + weight * change
+            before = of_block
+            of_block = after
             weight = 1 / (1 - PROPAGATION_ALPHA**2 * weight / (4 if step else 2))
         mass[:, columns] = of_block.clip(0)
     found = []

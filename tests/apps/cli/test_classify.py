@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from docsplit_hf import RejectionLimits
 from docsplit_hf.apps.cli import classify
 from docsplit_hf.apps.cli.classify import AnswerArguments, PredictionArguments, describe_outcome, open_to_answer
 from docsplit_hf.classifier.predict_file import Outcome, PredictionFiles
@@ -53,7 +54,8 @@ def test_an_exported_model_answers_unless_an_option_needs_the_pipeline(
 
 def test_options_of_a_call_are_those_that_were_given():
     given = AnswerArguments(reject=0.1, novelty=0.0, each_label=True)  # 0: only the least familiar texts
-    assert given.call_options() == {"reject": 0.1, "novelty": 0.0, "each_label": True, "return_novelty": True}
+    limits = RejectionLimits(0.1, novelty=0.0, each_label=True)
+    assert given.call_options() == {"reject": limits, "return_novelty": True}
     assert AnswerArguments().call_options() == {}
 
 

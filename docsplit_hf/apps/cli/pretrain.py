@@ -30,7 +30,7 @@ import contextlib
 import os
 from typing import Any
 
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.trainer_utils import IntervalStrategy, has_length
 
 from ...cores import core_count
@@ -114,6 +114,20 @@ def processes_for(split) -> int | None:
     return default_processes(len(split), core_count()) if has_length(split) else None
 
 
+def make_collator(
+    tokenizer: PreTrainedTokenizerBase, data: DataArguments, arguments: ContrastiveTrainingArguments
+) -> DataCollatorForDocSplit:
+    """Make the collator of a run."""
+    return DataCollatorForDocSplit(
+        tokenizer,
+        max_length=data.max_length,
+        mlm_probability=data.mlm_probability if arguments.mlm_weight > 0 else 0,
+        views=data.views,
+        views_kwargs=data.views_kwargs,
+        seed=arguments.seed,
+    )
+
+
 def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: ContrastiveTrainingArguments):
     """Return the model, the collator, and the segmented documents."""
     if not model_arguments.from_scratch:
@@ -126,14 +140,7 @@ def prepare(model_arguments: ModelArguments, data: DataArguments, arguments: Con
     else:
         splits = load_splits(data)
         model, tokenizer = new_small_bert(first_texts(splits, data), model_arguments, arguments)
-    collator = DataCollatorForDocSplit(
-        tokenizer,
-        max_length=data.max_length,
-        mlm_probability=data.mlm_probability if arguments.mlm_weight > 0 else 0,
-        views=data.views,
-        views_kwargs=data.views_kwargs,
-        seed=arguments.seed,
-    )
+    collator = make_collator(tokenizer, data, arguments)
     documents = {
         name: segment_documents(
             split,

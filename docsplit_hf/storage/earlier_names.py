@@ -36,6 +36,7 @@ def with_present_names(
     for name in ("weights", "shares"):
         if isinstance(renamed.get(name), dict):
             renamed[name] = {EARLIER_EXPERTS.get(expert, expert): value for expert, value in renamed[name].items()}
+    # In a list, as values that were read need not be hashable.
     for record in renamed["measured"] if isinstance(renamed.get("measured"), list) else ():
         if isinstance(record, dict) and record.get("expert") in list(EARLIER_EXPERTS):
             record["expert"] = EARLIER_EXPERTS[record["expert"]]

@@ -109,7 +109,7 @@ class StyleNumber(NamedTuple):
         described = f"{self.name}: {own}" if value else f"no {self.name}"
         if is_share:
             return f"{described} (typical: {_percentage(typical)})"
-        return f"{described} (typical for this length: {_at_least_told(typical * units)})"
+        return f"{described} (typical for this length: {_typical_count(typical * units)})"
 
     def _describe_fact(self, value: float, typical: float) -> str:
         if value == 1:
@@ -136,7 +136,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _at_least_told(count: float) -> str:
+def _typical_count(count: float) -> str:
     return f"under {LEAST_TOLD}" if count < LEAST_TOLD else _short(count)
 
 
@@ -145,7 +145,7 @@ def _unless_equal(describe: Callable[[str], str], own: str, typical: str) -> str
 
 
 def _share(share: float, units: float) -> str:
-    """A share as "3 of 12" if it is of few words or lines, else as a percentage; also that of the mean of texts."""
+    """A share of the few words or lines of one text as "3 of 12"; others, and means of texts, as a percentage."""
     count = share * units
     is_of_one_text = math.isclose(count, round(count), abs_tol=0.01) and math.isclose(units, round(units), abs_tol=0.01)
     if is_of_one_text and units < FEW_UNITS + 0.5:

@@ -41,7 +41,7 @@ def openvino_core() -> openvino.Core:
     return openvino.Core()
 
 
-def quantize(model: openvino.Model, rows: Sequence[dict[str, np.ndarray]], seven_bits: bool = False) -> openvino.Model:
+def quantize(model: openvino.Model, rows: Sequence[dict[str, np.ndarray]], seven_bits: bool) -> openvino.Model:
     """Quantize the matrix products of a model to int8, with ranges measured on ``rows``.
 
     ``rows``: the model's inputs for each text, int64 ``(1, L)``. The first half of the narrowing layers, rounded up,

@@ -368,7 +368,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Experts are the members of the ensemble that answers from now on. ``classifier``: the head, or a linear probe
         without one. ``neighbors``: nearest examples and documents. ``naive_bayes``: naive Bayes on the words of all
         texts. ``topics``: similarity to the centroid of each label's texts. ``word_regression``: logistic regression on
-        the words of the examples. ``names``: similarity to the names of the labels. ``style``: a linear probe of
+        the words of the examples. ``label_names``: similarity to the names of the labels. ``style``: a linear probe of
         lengths, punctuation, capitals and layout, if a text has one label. Labels of examples are propagated to
         documents, for neighbors, naive Bayes and topics. The weights are chosen by folds of the examples, and stored
         with them. No text is embedded again.

@@ -81,12 +81,12 @@ TWO = {
     "its folder and encoder": (
         "--dataset_name a.csv --model_name_or_path e --output_dir o --predict c.csv --explian",
         ["--dataset_name a.csv --model_name_or_path e --output_dir o",
-         "--model o --predict c.csv --explian"],
+         "--predict c.csv --explian --model o"],
     ),
     "its encoder as the first word": (
         "e --dataset_name a.csv --predict c.csv",
-        ["--model_name_or_path e --dataset_name a.csv",
-         "--model output/classification --predict c.csv"],
+        ["--dataset_name a.csv --model_name_or_path e",
+         "--predict c.csv --model output/classification"],
     ),
     "its encoder as the model": (
         "--dataset_name a.csv --predict c.csv --model e",

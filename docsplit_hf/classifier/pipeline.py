@@ -457,7 +457,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string.
             ValueError: If all texts are empty, nothing was fitted, or ``reject`` is not between 0 and 1.
         """
-        from ..fitting.drift.measure import measure_drift
+        from ..fitting.drift.measure_drift import measure_drift
 
         experts = self._prepare_experts(self._datastore().snapshot)
         if experts is None:
@@ -533,7 +533,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
         """
-        from ..fitting.audit.examine import audit_snapshot
+        from ..fitting.audit.audit_snapshot import audit_snapshot
 
         if self.model.config.num_labels:
             raise ValueError(
@@ -556,7 +556,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If the audit is of other examples, or was applied already.
         """
-        from ..fitting.audit.examine import corrections
+        from ..fitting.audit.audit_snapshot import corrections
 
         datastore = self._datastore()
         new_labels, removed = corrections(audit, datastore.snapshot)

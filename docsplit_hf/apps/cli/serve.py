@@ -12,7 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from ...cores import use_threads
-from ...encoding.checkpoints.damaged import DamagedCheckpointError
+from ...encoding.checkpoints.damaged_checkpoint import DamagedCheckpointError
 from ...extras import check_full_installation
 from .commands import positive_count
 from .options import ALL_PRECISIONS

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ __version__ = "0.1.0"
 _MODULE_OF_NAME = {
     "Audit": "fitting.audit.report",
     "AutoModelForDocSplit": "pretraining.model",
-    "Classifier": "classifier.exported_classifier",
     "ContrastiveTrainer": "pretraining.contrastive_trainer",
     "ContrastiveTrainingArguments": "pretraining.arguments",
     "DataCollatorForDocSplit": "pretraining.collator",
@@ -26,6 +26,7 @@ _MODULE_OF_NAME = {
     "DocumentEncoder": "encoding.document_encoder",
     "EndpointClassifier": "encoding.backends.endpoint_classifier",
     "EndpointEncoder": "encoding.backends.endpoint_encoder",
+    "ExportedClassifier": "classifier.exported_classifier",
     "FailedFile": "reading.files.failures",
     "FileOptions": "reading.files.options",
     "FileText": "reading.files.places",
@@ -56,11 +57,12 @@ _MODULE_OF_NAME = {
 # To import finish_save works, as in earlier versions.
 __all__ = [name for name in _MODULE_OF_NAME if name != "finish_save"]
 
+_RENAMED = {"Classifier": "ExportedClassifier"}
 _REMOVED = {"connect_datastore": "write KNNDatastore.from_pretrained(folder, memory_map=True)"}
 
 if TYPE_CHECKING:  # as themselves: what type checkers take for exported
     from .classifier.estimator import DocSplitClassifier as DocSplitClassifier
-    from .classifier.exported_classifier import Classifier as Classifier
+    from .classifier.exported_classifier import ExportedClassifier as ExportedClassifier
     from .classifier.knn_datastore import KNNDatastore as KNNDatastore
     from .classifier.pipeline import KNNClassifierPipeline as KNNClassifierPipeline
     from .encoding.backends.endpoint_classifier import EndpointClassifier as EndpointClassifier
@@ -100,6 +102,9 @@ if TYPE_CHECKING:  # as themselves: what type checkers take for exported
 def __getattr__(name: str) -> Any:
     if name in _REMOVED:
         raise ImportError(f"docsplit_hf has no {name} any more: {_REMOVED[name]}.")
+    if name in _RENAMED:
+        warnings.warn(f"docsplit_hf.{name} is now named {_RENAMED[name]}.", FutureWarning, stacklevel=2)
+        return getattr(sys.modules[__name__], _RENAMED[name])
     if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_MODULE_OF_NAME[name]}", __name__), name)

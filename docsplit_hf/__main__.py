@@ -6,7 +6,7 @@ import argparse
 import sys
 from importlib import import_module
 
-from .apps.cli.commands import COMMANDS, REMOVED, REMOVED_OPTIONS, help_of
+from .apps.cli.commands import COMMANDS, REMOVED, REMOVED_OPTIONS, RENAMED_OPTIONS, help_of
 from .extras import check_command, check_full_installation, options_of
 
 WRONG_INPUT = 2  # exit code, the same as argparse's
@@ -32,6 +32,10 @@ def main() -> None:
         of_all = REMOVED_OPTIONS.get(option.removeprefix("--")) if command in ("fit", "train", "classify") else None
         if advice := of_all or REMOVED_OPTIONS.get(f"{command} {option}"):
             parser.exit(WRONG_INPUT, f"{option} was removed: {advice}.\n")
+        name = RENAMED_OPTIONS.get(f"{command} {option}")
+        if name and not any(word.startswith("--dataset_name") for word in options):
+            print(f"docsplit {command}: {option} is now named {name}.", file=sys.stderr)
+            options = [name + word.removeprefix(option) if word.startswith(option) else word for word in options]
     if options in (["--help"], ["-h"]):
         sys.stdout.write(help_of(command))
         return

@@ -99,12 +99,12 @@ def _parsed(command):
     name, arguments = command[1], [word for word in command[2:] if word != "--json"]  # run_script takes it out
     if name == "demo":
         return demo.make_parser().parse_args(arguments)
-    if name in ("export", "undo"):
-        arguments = ["--folder", *arguments]
+    if name in ("export", "suggest", "audit"):
+        arguments = with_options(("model",), arguments)
+    if name == "undo":
+        arguments = with_options(("sorted",), arguments)
     if name == "watch":
         arguments = with_options(("inbox", "sorted"), arguments)
-    if name == "suggest":
-        arguments = ["--model_name_or_path", *arguments]
     if name == "serve":
         return serve.make_parser().parse_args(arguments)
     if name in OTHERS:
@@ -120,6 +120,4 @@ def _parsed(command):
             for kind, words in zip(("fit", "classify"), commands, strict=True)
             for part in HfArgumentParser(OF_CLASSIFIERS[kind]).parse_args_into_dataclasses(words)
         ]
-    if name == "audit":
-        arguments = ["--model_name_or_path", *arguments]
     return HfArgumentParser(OF_CLASSIFIERS[name]).parse_args_into_dataclasses(arguments)

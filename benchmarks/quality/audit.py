@@ -35,7 +35,7 @@ from benchmarks.quality.few_labels.options import task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, load_few_labels
 from benchmarks.quality.few_labels.records import add_record, read_records
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, out_of_fold
+from docsplit_hf.fitting.audit.audit_snapshot import audit_snapshot, corrections, out_of_fold
 from docsplit_hf.fitting.audit.findings import duplicate_groups, nearest_examples, outliers
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem

@@ -46,7 +46,7 @@ from benchmarks.quality.few_labels.records import KEY, add_record, read_records
 from benchmarks.quality.few_labels.systems import SYSTEMS
 from docsplit_hf import DocumentEncoder
 from docsplit_hf.encoding.chunking import read_chunks
-from docsplit_hf.fitting.audit.examine import out_of_fold
+from docsplit_hf.fitting.audit.audit_snapshot import out_of_fold
 from docsplit_hf.fitting.experts import text_vectors as words
 from docsplit_hf.training.markdown import table
 from experiments.evaluation.results import summarize

@@ -15,7 +15,7 @@ from benchmarks.quality.few_labels.embedder import Embedder
 from benchmarks.quality.few_labels.options import task_parser
 from benchmarks.quality.few_labels.protocol import FewLabels, draw, load_few_labels
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.drift.measure import known_words, measure_period, sample
+from docsplit_hf.fitting.drift.measure_drift import known_words, measure_period, sample
 from docsplit_hf.fitting.drift.report import MEASURES, mean_change
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.scale.fitting_growth import DIMENSION, Spent, make_datastore, spent_on
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.fitted_state import FittedState
-from docsplit_hf.fitting.audit.examine import audit_snapshot
+from docsplit_hf.fitting.audit.audit_snapshot import audit_snapshot
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.training.markdown import table

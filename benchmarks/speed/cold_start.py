@@ -47,7 +47,7 @@ answers = {ask}
 print(json.dumps(dict(answers=answers, processor=time.process_time(), imports=imported)))
 """
 SAVED = ("import docsplit_hf, transformers", "transformers.pipeline('docsplit-knn', model=sys.argv[1])(sys.argv[2:])")
-EXPORTED = ("from docsplit_hf import Classifier", "Classifier(sys.argv[1])(sys.argv[2:])")
+EXPORTED = ("from docsplit_hf import ExportedClassifier", "ExportedClassifier(sys.argv[1])(sys.argv[2:])")
 COMMAND = "import sys; sys.argv[0] = 'docsplit'; from docsplit_hf.__main__ import main; main()"
 
 
@@ -82,7 +82,7 @@ def ask_command(python: str, folder: Path) -> First:
         files = ["--predict", f"{place}/texts.txt", "--predict_output", f"{place}/answers.jsonl"]
         begun = time.perf_counter()
         before = os.times()
-        words = [python, "-c", COMMAND, "classify", "--model_name_or_path", str(folder), *files]
+        words = [python, "-c", COMMAND, "classify", "--model", str(folder), *files]
         subprocess.run(words, capture_output=True, check=True, env=ENVIRONMENT)
         seconds = time.perf_counter() - begun
         return First(seconds, _processor_since(before))

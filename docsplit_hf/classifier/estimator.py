@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..encoding.text_embedder import TextEmbedder
     from .pipeline import KNNClassifierPipeline
 
-# All but "names": labels may be numbers, which have no meaning as words.
+# All but "label_names": labels may be numbers, which have no meaning as words.
 DEFAULT_EXPERTS = tuple(
     name for name, expert in EXPERTS.items() if not (expert.needs_label_names or expert.needs_teacher)
 )
@@ -52,8 +52,8 @@ class DocSplitClassifier(ClassifierMixin, BaseEstimator):
     Args:
         encoder: The name or folder of an encoder. None: the one that ships with docsplit_hf.
         unlabeled: Texts without labels, in any form that ``fit`` takes, for the experts to learn from.
-        experts: The names of the experts to use, as for ``KNNClassifierPipeline.fit``. None: all but ``names``, as
-            labels may be numbers, whose names carry no meaning.
+        experts: The names of the experts to use, as for ``KNNClassifierPipeline.fit``. None: all but ``label_names``,
+            as labels may be numbers, whose names carry no meaning.
         max_length: The longest input in tokens. None: as many as the encoder reads.
         long_documents: The strategy for longer texts, one with a single vector per text, as for
             ``DocumentEncoder.encode``.

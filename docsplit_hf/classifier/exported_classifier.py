@@ -1,4 +1,4 @@
-"""Classifier: a saved classifier that answers without torch and transformers, once ``docsplit export`` prepared it."""
+"""ExportedClassifier: answers of a saved classifier without torch and transformers, after ``docsplit export``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .answering import Answering, CallOptions, NeighborVote, checked_options, re
 logger = logging.getLogger(__name__)
 
 
-class Classifier:
+class ExportedClassifier:
     """A saved classifier that answers as its pipeline does, in a process without torch and transformers.
 
     ``docsplit export FOLDER`` writes its encoder, pooling and heads as a graph for ONNX Runtime; ``pip install
@@ -47,7 +47,7 @@ class Classifier:
 
     Example:
 
-        >>> classify = Classifier("contracts")  # doctest: +SKIP
+        >>> classify = ExportedClassifier("contracts")  # doctest: +SKIP
         >>> classify("The tenant pays the rent monthly.", reject=0.05)  # doctest: +SKIP
         [{'label': 'lease', 'score': 0.97}]
     """
@@ -153,7 +153,7 @@ class FixedStore:
         return len(self.snapshot.keys)
 
 
-def open_exported(folder: str | Path, trust: bool = False) -> Classifier | None:
+def open_exported(folder: str | Path, trust: bool = False) -> ExportedClassifier | None:
     """Open a classifier that was exported, if it can be used here.
 
     Args:
@@ -173,7 +173,7 @@ def open_exported(folder: str | Path, trust: bool = False) -> Classifier | None:
     if has_pipeline and not (Path(folder) / EXPORTED / GRAPH).is_file():
         return None
     try:
-        return Classifier(folder, trust)
+        return ExportedClassifier(folder, trust)
     except (ValueError, ModuleNotFoundError) as error:
         if not has_pipeline:
             raise

@@ -368,7 +368,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Experts are the members of the ensemble that answers from now on. ``classifier``: the head, or a linear probe
         without one. ``neighbors``: nearest examples and documents. ``naive_bayes``: naive Bayes on the words of all
         texts. ``topics``: similarity to the centroid of each label's texts. ``word_regression``: logistic regression on
-        the words of the examples. ``names``: similarity to the names of the labels. ``style``: a linear probe of
+        the words of the examples. ``label_names``: similarity to the names of the labels. ``style``: a linear probe of
         lengths, punctuation, capitals and layout, if a text has one label. Labels of examples are propagated to
         documents, for neighbors, naive Bayes and topics. The weights are chosen by folds of the examples, and stored
         with them. No text is embedded again.
@@ -457,7 +457,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
             TypeError: If a text is not a string.
             ValueError: If all texts are empty, nothing was fitted, or ``reject`` is not between 0 and 1.
         """
-        from ..fitting.drift.measure import measure_drift
+        from ..fitting.drift.measure_drift import measure_drift
 
         experts = self._prepare_experts(self._datastore().snapshot)
         if experts is None:
@@ -533,7 +533,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If nothing was fitted by folds, all examples have one label, or a head was trained on them.
         """
-        from ..fitting.audit.examine import audit_snapshot
+        from ..fitting.audit.audit_snapshot import audit_snapshot
 
         if self.model.config.num_labels:
             raise ValueError(
@@ -556,7 +556,7 @@ class KNNClassifierPipeline(TextClassificationPipeline):
         Raises:
             ValueError: If the audit is of other examples, or was applied already.
         """
-        from ..fitting.audit.examine import corrections
+        from ..fitting.audit.audit_snapshot import corrections
 
         datastore = self._datastore()
         new_labels, removed = corrections(audit, datastore.snapshot)

@@ -40,7 +40,7 @@ from .sorting.sorted_files import MANIFEST, REPORTS, SortedFile, check_not_insid
 from .sorting.sorted_folder import Sorted, SortedFolder, sha256_of_present, sort_files
 
 if TYPE_CHECKING:
-    from .exported_classifier import Classifier
+    from .exported_classifier import ExportedClassifier
     from .pipeline import KNNClassifierPipeline
 
 logger = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ def _refuse_existing(target: Path) -> None:
 
 
 def classify_file(
-    pipe: KNNClassifierPipeline | Classifier,
+    pipe: KNNClassifierPipeline | ExportedClassifier,
     files: PredictionFiles,
     show_progress: bool = True,
     overwrite: bool = False,
@@ -272,7 +272,7 @@ def _write_answers(files: PredictionFiles, columns: list[str], found: set[str]) 
     write_rows(files.target, merged, [*renamed.values(), *added], files.safe_csv)
 
 
-def _fingerprint(pipe: KNNClassifierPipeline | Classifier) -> str:
+def _fingerprint(pipe: KNNClassifierPipeline | ExportedClassifier) -> str:
     """SHA-256 of everything that answers depend on: model, tokenizer, precision, datastore and fitted experts."""
     parts = [pipe.encoder_sha256().encode(), pipe.datastore.content_sha256.encode()]
     fitted = pipe.datastore.fitted
@@ -325,7 +325,7 @@ def _start(partial: Path, made_with: str, rows: int) -> int:
 
 
 def _answers(
-    pipe: KNNClassifierPipeline | Classifier,
+    pipe: KNNClassifierPipeline | ExportedClassifier,
     files: PredictionFiles,
     block: list[Any],
     options: CallOptions,

@@ -15,7 +15,7 @@ from datasets import Dataset
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from ..fitting.ensemble.report import LARGEST_CLASS
+from ..fitting.ensemble.report import ENSEMBLE, LARGEST_CLASS
 from ..metrics.registry import rank_metrics, ranks_of_right
 from ..pretraining.half_retrieval import ROWS_AT_ONCE, half_retrieval_metrics, half_texts
 from ..reading.labeled_examples import load_labeled_examples
@@ -23,7 +23,7 @@ from ..reading.labels import has_several_labels, label_array, label_names_of, te
 from ..reading.load_documents import load_documents
 from ..reading.package_documentation import DOCUMENTATION, load_package_documentation
 from ..training.markdown import table
-from .probes import FITTED, LabeledFeatures, fitted_predictions, largest_class_predictions, logistic_predictions
+from .probes import LabeledFeatures, ensemble_predictions, largest_class_predictions, logistic_predictions
 from .settings import PROTOCOLS, ComparisonSettings
 from .systems import EncoderSystem, Features, System
 
@@ -112,7 +112,7 @@ def _probe(system: System, task: Task, settings: ComparisonSettings) -> Iterator
     )
     probes = {system.name: logistic_predictions, LARGEST_CLASS: largest_class_predictions}
     if isinstance(system, EncoderSystem):
-        probes = {system.name: logistic_predictions, f"{system.name}, {FITTED}": fitted_predictions}
+        probes = {system.name: logistic_predictions, f"{system.name}, {ENSEMBLE}": ensemble_predictions}
     for protocol, shots, seed in _draws(features, task, settings):
         drawn = features if shots is None else features.draw(shots, seed, names)
         for name, predict in probes.items():

@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 HELD_OUT_FRACTION = 0.1
 FEWEST_TO_HOLD_OUT = 500  # examples, of which a tenth is enough to choose C
-FITTED = "fitted mixture"  # the name of the ensemble in records and tables
 
 
 class LabeledFeatures(NamedTuple):
@@ -55,10 +54,11 @@ def sample_per_class(labels: np.ndarray, shots: int, seed: int, label_names: Seq
     """
     classes, counts = np.unique(labels, return_counts=True)
     if counts.min() < shots:
-        short = []
-        for number, count in zip(classes, counts, strict=True):
-            if count < shots:
-                short.append(f"{label_names[number]!r} has {count}")
+        short = [
+            f"{label_names[number]!r} has {count}"
+            for number, count in zip(classes, counts, strict=True)
+            if count < shots
+        ]
         more = f" (and {len(short) - 5} more classes are too small)" if len(short) > 5 else ""
         raise ValueError(
             f"{shots} examples of each class are to be drawn, but in the training set {', '.join(short[:5])}{more}: "
@@ -101,7 +101,7 @@ def fit_linear(features: Features, labels: np.ndarray, kept: np.ndarray, held_ou
     return search.best_estimator_
 
 
-def fitted_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
+def ensemble_predictions(features: LabeledFeatures, seed: int) -> np.ndarray:
     """Predict labels, ``(M,)``, by the ensemble that ``KNNClassifierPipeline.fit`` fits to the training examples."""
     label_names = [str(number) for number in range(int(features.train_labels.max()) + 1)]
     train_texts = _as_texts(features.train_inputs)

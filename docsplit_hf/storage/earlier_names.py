@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-EARLIER_EXPERTS = {"words": "naive_bayes", "vocabulary": "word_regression", "mixture": "ensemble"}
+EARLIER_EXPERTS = {
+    "words": "naive_bayes",
+    "vocabulary": "word_regression",
+    "names": "label_names",
+    "mixture": "ensemble",
+}
 EARLIER_SETTINGS = {
     "several": "multi_label",
     "beside_documents": "compares_with_documents",
@@ -21,7 +26,8 @@ EARLIER_ARRAYS = {
     "vocabulary": "word_regression.weights",
     "vocabulary.weights": "word_regression.weights",
     "centers": "topics.centers",
-    "names": "names.vectors",
+    "names": "label_names.vectors",
+    "names.vectors": "label_names.vectors",
     "held_out_counted": "held_out_is_counted",
 }
 # Of settings that the first version did not save.

@@ -13,15 +13,14 @@ from docsplit_hf.arrays.keys import as_matrix, check_finite
 from docsplit_hf.evaluation.comparison import retrieval_metrics
 from docsplit_hf.evaluation.probes import (
     FEWEST_TO_HOLD_OUT,
-    FITTED,
     LabeledFeatures,
-    fitted_predictions,
+    ensemble_predictions,
     largest_class_predictions,
     logistic_predictions,
     sample_per_class,
 )
 from docsplit_hf.evaluation.systems import Features, System, TfidfSystem
-from docsplit_hf.fitting.ensemble.report import LARGEST_CLASS
+from docsplit_hf.fitting.ensemble.report import ENSEMBLE, LARGEST_CLASS
 from docsplit_hf.pretraining.half_retrieval import half_texts
 
 from .experiment import (
@@ -100,12 +99,12 @@ Probe = Callable[[LabeledFeatures, int], np.ndarray]  # predicts the labels (M,)
 
 PROBES: Mapping[str, Probe] = {"logistic": logistic_predictions}
 # Additional probes on a system's features, each with a separate row in the tables.
-BESIDE_PROBES: Mapping[str, Probe] = {FITTED: fitted_predictions, LARGEST_CLASS: largest_class_predictions}
+BESIDE_PROBES: Mapping[str, Probe] = {ENSEMBLE: ensemble_predictions, LARGEST_CLASS: largest_class_predictions}
 
 
 def beside_probes(protocol: str, system: System, planned: list[PlannedMeasurement]) -> list[PlannedMeasurement]:
     """Plan the same measurements with an additional probe: the ensemble for encoders, the largest class for TF-IDF."""
-    additional = {EncoderSystem: FITTED, TfidfSystem: LARGEST_CLASS}.get(type(system))
+    additional = {EncoderSystem: ENSEMBLE, TfidfSystem: LARGEST_CLASS}.get(type(system))
     if additional is None:
         return []
     with_probe = [measurement for measurement in planned if "probe" in measurement.settings]

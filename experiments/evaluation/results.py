@@ -15,12 +15,14 @@ from typing import NamedTuple, NotRequired, TypedDict
 
 import pandas as pd
 
+from docsplit_hf.fitting.ensemble.report import ENSEMBLE
 from docsplit_hf.storage.inside_folder import write_file
 
 FILE_NAME = "results.json"
 VERSION = 1
 KEY = ("system_fingerprint", "task_fingerprint", "protocol", "settings", "seed")
 LIBRARIES = ("docsplit_hf", "torch", "transformers", "scikit-learn", "numpy")
+EARLIER_NAME_OF_ENSEMBLE = "fitted mixture"  # in records of earlier versions, as the probe and in the system
 FIELDS = {*KEY, "system", "task", "metrics", "seconds"}
 
 
@@ -57,6 +59,15 @@ TaskDescription = dict[str, str | int | list[int] | dict[str, float]]  # kind, s
 def record_key(record: Record) -> str:
     """The identity of a measurement as JSON, without names, dates and versions of libraries."""
     return json.dumps([record[name] for name in KEY], sort_keys=True)
+
+
+def with_present_name(record: Record) -> Record:
+    """Call the ensemble by its present name in a record of an earlier version."""
+    settings = record["settings"]
+    if settings.get("probe") != EARLIER_NAME_OF_ENSEMBLE:
+        return record
+    system = record["system"].replace(EARLIER_NAME_OF_ENSEMBLE, ENSEMBLE)
+    return record | {"system": system, "settings": settings | {"probe": ENSEMBLE}}
 
 
 class ResultStore:
@@ -111,8 +122,9 @@ class ResultStore:
             raise ValueError(f"{self.path} is not a results file ({error}). Move it away to start over.") from error
         if version != VERSION:
             raise ValueError(f"{self.path} has version {version}, not {VERSION}. Move it away to start over.")
-        for record in content["records"]:
-            _check(record)
+        for given in content["records"]:
+            _check(given)
+            record = with_present_name(given)
             self._records[record_key(record)] = record
         self.runs = content["runs"]
         self.tasks = content["tasks"]

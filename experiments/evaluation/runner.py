@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from docsplit_hf.encoding.backends.endpoint_classifier import split_name
 
 from .experiment import Evaluation, EvaluationSettings, Experiment, PlannedMeasurement, check_protocols, plan
-from .protocols import FITTED, HALF_DOCUMENTS, LARGEST_CLASS, beside_probes, probe_protocols
+from .protocols import ENSEMBLE, HALF_DOCUMENTS, LARGEST_CLASS, beside_probes, probe_protocols
 from .results import Record, ResultStore, TaskDescription
 from .systems import System
 from .tasks import EvaluationTask, word_counts
@@ -112,8 +112,8 @@ def _shown(name: str, is_whole: bool) -> str:
 def _name_in_records(system: System, measurement: PlannedMeasurement) -> str:
     """The name of a system in records and tables, which depends on the probe."""
     probe = measurement.settings.get("probe")
-    if probe == FITTED:
-        return f"{system.name}, {FITTED}"
+    if probe == ENSEMBLE:
+        return f"{system.name}, {ENSEMBLE}"
     return LARGEST_CLASS if probe == LARGEST_CLASS else system.name
 
 

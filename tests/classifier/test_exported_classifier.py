@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.served import free_port
-from docsplit_hf import Classifier
+from docsplit_hf import ExportedClassifier
 from docsplit_hf.arrays.row_table import TextTable
 from docsplit_hf.classifier.answering import NeighborVote
 from docsplit_hf.classifier.exported_classifier import open_exported
@@ -77,8 +77,8 @@ def folder(fitted, cache, tmp_path_factory):
 )
 def test_answers_are_the_pipelines(fitted, folder, texts, options):
     given = [*texts[38:], "The river is long. " * 60, ""]
-    assert_close(Classifier(folder)(given, **options), fitted(given, **options))
-    assert_close(Classifier(folder)(given[0], **options), fitted(given[0], **options))
+    assert_close(ExportedClassifier(folder)(given, **options), fitted(given, **options))
+    assert_close(ExportedClassifier(folder)(given[0], **options), fitted(given[0], **options))
 
 
 def test_other_users_read_the_files_as_the_umask_allows(folder):
@@ -107,7 +107,7 @@ def test_a_trained_head_is_exported_and_int8_is_close(pipe, cache, texts, tmp_pa
     pipe.save_pretrained(tmp_path)
     for precision, tolerance in (("float32", 1e-5), ("int8", 0.1)):
         export_classifier(pipe.embedder, tmp_path, precision)
-        found = Classifier(tmp_path)(texts[:8], top_k=None)
+        found = ExportedClassifier(tmp_path)(texts[:8], top_k=None)
         for one, other in zip(found, pipe(texts[:8], top_k=None), strict=True):
             scores = {label["label"]: label["score"] for label in one}
             assert scores == pytest.approx({label["label"]: label["score"] for label in other}, abs=tolerance)
@@ -135,7 +135,7 @@ def test_it_answers_where_nothing_large_can_be_imported(fitted, folder, texts, t
 def test_files_are_classified_as_by_the_pipeline(fitted, folder, texts, tmp_path, options):
     (tmp_path / "texts.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in texts[36:]) + '""\n')
     rows = []
-    for number, classifier in enumerate((fitted, Classifier(folder))):
+    for number, classifier in enumerate((fitted, ExportedClassifier(folder))):
         files = PredictionFiles(tmp_path / "texts.csv", tmp_path / f"{number}.jsonl")
         outcome = classify_file(classifier, files, show_progress=False, **options)
         assert outcome.rows == len(texts) - 35 and outcome.without_text == 1
@@ -149,7 +149,7 @@ def test_pairs_are_read_as_by_the_pipeline(make_fitted, cache, texts, tmp_path):
     pipe.save_pretrained(tmp_path)
     export_classifier(pipe.embedder, tmp_path)
     given = [{"text": texts[38], "text_pair": texts[39] * 20}, {"text": texts[40], "text_pair": ""}, texts[41]]
-    classify = Classifier(tmp_path)
+    classify = ExportedClassifier(tmp_path)
     assert_close(classify(given, return_read=True), pipe(given, return_read=True))
 
 
@@ -157,19 +157,19 @@ def test_texts_are_read_from_arrays_until_the_examples_change(make_fitted, cache
     pipe = make_fitted(30, 40)
     pipe.save_pretrained(tmp_path)
     export_classifier(pipe.embedder, tmp_path)
-    before = Classifier(tmp_path)
+    before = ExportedClassifier(tmp_path)
     assert isinstance(before.datastore.snapshot.rows, TextTable)
     assert len(before.datastore) == 30 and before.datastore.multi_label is False
     pipe.add_examples([texts[38]], ["engine"])
     pipe.datastore.save_pretrained(tmp_path)
-    after = Classifier(tmp_path)
+    after = ExportedClassifier(tmp_path)
     assert not isinstance(after.datastore.snapshot.rows, TextTable)
     assert_close(after(texts[38], return_neighbors=1), pipe(texts[38], return_neighbors=1))
     assert before.datastore.content_sha256 != after.datastore.content_sha256
     find_spec = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "pyarrow" else find_spec(name))
     with pytest.raises(ValueError, match="was changed since it was exported.*pyarrow.*docsplit export .* again"):
-        Classifier(tmp_path)
+        ExportedClassifier(tmp_path)
     monkeypatch.undo()
     monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path))
     assert open_exported(tmp_path) is None  # nobody trusts it there
@@ -181,35 +181,35 @@ def test_texts_are_read_from_arrays_until_the_examples_change(make_fitted, cache
 def test_graphs_of_others_and_changed_ones_are_refused(fitted, cache, tmp_path, monkeypatch):
     fitted.save_pretrained(tmp_path)
     with pytest.raises(FileNotFoundError, match="run docsplit export"):
-        Classifier(tmp_path)
+        ExportedClassifier(tmp_path)
     export_classifier(fitted.embedder, tmp_path)
     monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / "other"))
     with pytest.raises(ValueError, match="exported by somebody else.*trust=True"):
-        Classifier(tmp_path)
-    assert Classifier(tmp_path, trust=True)("a river")
+        ExportedClassifier(tmp_path)
+    assert ExportedClassifier(tmp_path, trust=True)("a river")
     graph = tmp_path / EXPORTED / GRAPH
     content = graph.read_bytes()
     graph.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(ValueError, match="is not the file that was exported"):
-        Classifier(tmp_path, trust=True)
+        ExportedClassifier(tmp_path, trust=True)
     described = json.loads((tmp_path / EXPORTED / DESCRIPTION).read_text())
     for change, said in (({"saved_with": {}}, "another encoder than was exported"), ({"version": 0}, "of version 0")):
         (tmp_path / EXPORTED / DESCRIPTION).write_text(json.dumps(described | change))
         with pytest.raises(ValueError, match=said):
-            Classifier(tmp_path, trust=True)
+            ExportedClassifier(tmp_path, trust=True)
 
 
 def test_missing_folders_and_libraries_are_named(folder, tmp_path, monkeypatch):
     (tmp_path / "contracts").mkdir()
     with pytest.raises(FileNotFoundError, match="Did you mean .*contracts"):
-        Classifier(tmp_path / "contrats")
+        ExportedClassifier(tmp_path / "contrats")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ModuleNotFoundError, match=r"needs onnxruntime: pip install -e .*onnx"):
-        Classifier(folder)
+        ExportedClassifier(folder)
 
 
 def test_options_of_reading_are_the_pipelines(fitted, folder, texts):
-    classify = Classifier(folder)
+    classify = ExportedClassifier(folder)
     given = [texts[38] * 5, texts[39]]
     for options in ({"max_length": 8}, {"max_passages": 1}, {"batch_size": 1}):
         assert_close(classify(given, return_read=True, **options), fitted(given, return_read=True, **options))

@@ -184,8 +184,15 @@ def test_a_datastore_without_texts_has_no_words(pipe, texts):
     report = pipe.fit(
         held_out_texts=["The river.", "An engine."], held_out_labels=["river", "engine"], show_progress=False
     )
-    assert list(report.shares) == ["classifier", "neighbors", "topics", "names"]
+    assert list(report.shares) == ["classifier", "neighbors", "topics", "label_names"]
     assert pipe(texts[3], explain=True)[0]["explanation"]["words"] == []
+
+
+@pytest.mark.parametrize("earlier, name", [("vocabulary", "word_regression"), ("names", "label_names")])
+def test_an_expert_by_its_earlier_name_is_fitted_under_its_name(earlier, name, filled):
+    with pytest.warns(FutureWarning, match=f"The expert '{earlier}' is now named '{name}'"):
+        report = filled.fit(experts=[earlier, "neighbors"], show_progress=False)
+    assert list(report.shares) == [name, "neighbors"]
 
 
 def fit_on(pipe, texts, labels):
@@ -200,11 +207,6 @@ ERRORS = {
     "a number for a label": (lambda p: fit_on(p, ["a"], [1]), ValueError, "no label '1'"),
     "no label": (lambda p: fit_on(p, ["a"], [None]), TypeError, "not a name"),
     "an unknown expert": (lambda p: p.fit(experts=["word"]), ValueError, "no expert 'word': choose among classifier"),
-    "an expert by its earlier name": (
-        lambda p: p.fit(experts=["vocabulary"]),
-        ValueError,
-        "no expert 'vocabulary' any more, it is 'word_regression': choose",
-    ),
     "no expert": (lambda p: p.fit(experts=[]), ValueError, "No expert is left"),
     "explaining before": (lambda p: p("a", explain=True), ValueError, "Only fitted experts can explain"),
     "explaining equation 3": (
@@ -287,7 +289,7 @@ def test_misleading_documents_are_left_out_and_reported(untrained, monkeypatch):
     """Documents of one label reduce the proportions of the other labels in every vote."""
     monkeypatch.setattr("docsplit_hf.classifier.fit_datastore.MIN_LOG_LIKELIHOOD_GAIN", 1.0)
     store = misleading_store(noise=1.0)
-    report = fit_datastore(untrained.embedder, store, experts=[name for name in EXPERTS if name != "names"])
+    report = fit_datastore(untrained.embedder, store, experts=[name for name in EXPERTS if name != "label_names"])
     assert (report.left_out, report.documents) == (300, 0)
     assert "300 documents were left out: held-out examples are answered better without them. If they" in str(report)
     examples_only = KNNDatastore.from_snapshot(replace(store.snapshot, documents=None, fitted=None))
@@ -333,7 +335,7 @@ def test_documents_that_are_versions_are_left_out_unless_they_clearly_help(untra
     drafts = [f"{text} draft" for text in texts]
     store = KNNDatastore(rng.standard_normal((30, 8)).astype(np.float32), [0, 1] * 15, ["a", "b"], texts[:30])
     store.add_documents(rng.standard_normal((150, 8)).astype(np.float32), texts[30:] + drafts)
-    experts = [name for name in EXPERTS if name != "names"]
+    experts = [name for name in EXPERTS if name != "label_names"]
     report = fit_datastore(untrained.embedder, store, experts=experts)
     assert (report.left_out, report.documents, report.version_fraction) == (150, 0, 1.0)
     assert "150 documents were left out: 100% of all texts are versions of another one" in str(report)

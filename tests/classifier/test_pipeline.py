@@ -77,6 +77,12 @@ def test_an_address_of_a_store_teaches_what_to_write_instead(address, classifier
     assert finish_save.__name__ not in docsplit_hf.__all__
 
 
+def test_a_renamed_class_is_imported_by_its_earlier_name():
+    with pytest.warns(FutureWarning, match="docsplit_hf.Classifier is now named ExportedClassifier"):
+        from docsplit_hf import Classifier
+    assert Classifier is docsplit_hf.ExportedClassifier and "Classifier" not in docsplit_hf.__all__
+
+
 @pytest.mark.parametrize("options", [{}, {"top_k": None}, {"top_k": 2, "batch_size": 4}], ids=str)
 @pytest.mark.parametrize("form", FORMS)
 def test_form_and_order_are_those_of_text_classification(form, options, pipe, stock, texts):

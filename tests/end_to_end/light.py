@@ -57,9 +57,9 @@ def ask(port, body):
 if __name__ == "__main__":
     sys.meta_path = [Finder if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path]
     folder, text, files, port = sys.argv[1:]
-    from docsplit_hf import Classifier
+    from docsplit_hf import ExportedClassifier
 
-    classify = Classifier(folder)
+    classify = ExportedClassifier(folder)
     answers = [classify(text, explain=True, return_neighbors=1)[0], classify([text], reject=0.4)[0]]
     answers += classify(Path(files))
     table = Path(files).parent / "texts.csv"
@@ -67,9 +67,7 @@ if __name__ == "__main__":
     found = table.with_name("found.jsonl")
     with contextlib.redirect_stdout(sys.stderr):
         with contextlib.suppress(SystemExit):
-            run_command(
-                "classify", "--model_name_or_path", folder, "--predict", str(table), "--predict_output", str(found)
-            )
+            run_command("classify", "--model", folder, "--predict", str(table), "--predict_output", str(found))
         threading.Thread(target=ask, args=(port, {"text": text, "explain": True})).start()
         with contextlib.suppress(KeyboardInterrupt):
             run_command("serve", folder, "--port", port)

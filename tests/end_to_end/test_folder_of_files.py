@@ -76,7 +76,7 @@ def test_a_classifier_is_made_from_folders_and_failures_are_listed(classifier, f
     output, printed = classifier
     assert re.search(r"Embedding \d+ texts takes about \d+ seconds \('whole'\)\.", printed)
     assert "Fitted on 24 examples of 2 labels and 1" in printed
-    assert f"--model_name_or_path {output} --predict new/ --predict_output sorted-new/" in printed
+    assert f"--model {output} --predict new/ --predict_output sorted-new/" in printed
     assert f"Files that could not be read: 2, listed with their reasons in {output / 'failed.csv'}." in printed
     failed = {(row["file"].rpartition("/")[2], row["reason"]) for row in read_csv(output / "failed.csv")}
     assert failed == {("scan.pdf", "scanned, without text"), ("damaged.pdf", "damaged")}
@@ -85,7 +85,7 @@ def test_a_classifier_is_made_from_folders_and_failures_are_listed(classifier, f
 def test_answers_to_a_folder_have_file_and_page(classifier, files, workshop, run_docsplit):
     target = workshop / "answers-files.csv"
     printed = run_docsplit(
-        "classify", f"--model_name_or_path={classifier[0]}", f"--predict={files / 'inbox'}",
+        "classify", f"--model={classifier[0]}", f"--predict={files / 'inbox'}",
         f"--predict_output={target}", "--use_cpu",
     )  # fmt: skip
     rows = read_csv(target)
@@ -105,7 +105,7 @@ def test_files_are_sorted_by_label_and_undone(classifier, files, workshop, run_d
     before = contents(files)
     target = workshop / "sorted"
     predict = (
-        "classify", f"--model_name_or_path={classifier[0]}", f"--predict={files / 'inbox'}",
+        "classify", f"--model={classifier[0]}", f"--predict={files / 'inbox'}",
         f"--predict_output={target}", "--use_cpu",
     )  # fmt: skip
     printed = run_docsplit(*predict)
@@ -131,7 +131,7 @@ def test_undoing_without_the_originals_keeps_the_copies(classifier, files, tmp_p
     target = tmp_path / "sorted"
     shutil.copytree(files / "inbox", inbox)
     predict = (
-        "classify", f"--model_name_or_path={classifier[0]}", f"--predict={inbox}", f"--predict_output={target}",
+        "classify", f"--model={classifier[0]}", f"--predict={inbox}", f"--predict_output={target}",
         "--use_cpu",
     )  # fmt: skip
     run_docsplit(*predict)
@@ -164,7 +164,7 @@ def test_an_existing_report_is_found_before_the_work(there, files, workshop, tmp
 def test_a_killed_run_is_finished_by_the_same_command(classifier, files, workshop, script_of, run_docsplit, tmp_path):
     def options(target):
         return [
-            f"--model_name_or_path={classifier[0]}", f"--predict={files / 'inbox'}", f"--predict_output={target}",
+            f"--model={classifier[0]}", f"--predict={files / 'inbox'}", f"--predict_output={target}",
             "--use_cpu",
         ]  # fmt: skip
 
@@ -182,7 +182,7 @@ def test_a_killed_run_is_finished_by_the_same_command(classifier, files, worksho
 
 def test_a_plan_needs_a_folder(classifier, files, run_docsplit):
     printed = run_docsplit(
-        "classify", f"--model_name_or_path={classifier[0]}", f"--predict={files / 'inbox'}", "--predict_output=a.csv",
+        "classify", f"--model={classifier[0]}", f"--predict={files / 'inbox'}", "--predict_output=a.csv",
         "--dry_run", code=2,
     )  # fmt: skip
     assert "--dry_run is for sorted files: give a folder by --predict_output" in printed

@@ -96,7 +96,7 @@ def test_two_processes_equal_one_with_the_whole_batch(classified, train, tmp_pat
 
 def test_a_file_is_classified_after_training(classified, labeled, workshop, run_script):
     folder, _ = classified
-    options = [f"--model_name_or_path={folder}", f"--predict={labeled / 'test.jsonl'}", "--text_column=body"]
+    options = [f"--model={folder}", f"--predict={labeled / 'test.jsonl'}", "--text_column=body"]
     printed = run_script(DOCSPLIT, "classify", *options, f"--predict_output={workshop / 'answers.csv'}", "--use_cpu")
     assert f"8 texts were classified: {workshop / 'answers.csv'}." in printed
     rows = [json.loads(line) for line in (labeled / "test.jsonl").open()]
@@ -116,7 +116,7 @@ def test_a_saved_classifier_classifies_a_file_and_continues_after_a_kill(
 
     def command(name):
         options = ["--text_column=body", "--return_neighbors=2", "--use_cpu", f"--predict_output={tmp_path / name}"]
-        return [DOCSPLIT, "classify", f"--model_name_or_path={folder}", f"--predict={tmp_path / 'new.csv'}", *options]
+        return [DOCSPLIT, "classify", f"--model={folder}", f"--predict={tmp_path / 'new.csv'}", *options]
 
     before = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
     assert "1,386 texts were classified" in run_script(*command("whole.jsonl"))
@@ -139,7 +139,7 @@ def test_a_saved_classifier_classifies_a_file_and_continues_after_a_kill(
         assert (row["label"] in ("river", "other"), len(row["neighbors"] or [])) == (is_text, 2 * is_text)
 
     assert "killed.jsonl is there already" in run_script(*command("killed.jsonl"), code=2)
-    encoder = [f"--model_name_or_path={folder.parent / 'tiny'}", *command("other.csv")[3:]]
+    encoder = [f"--model={folder.parent / 'tiny'}", *command("other.csv")[3:]]
     assert "contains no datastore: pass a classifier" in run_script(DOCSPLIT, "classify", *encoder, code=2)
 
 
@@ -149,7 +149,7 @@ def test_answers_are_safe_in_a_spreadsheet(classified, texts, tmp_path, run_scri
         csv.writer(file).writerows([("@nr", "body"), *rows])
     answers = tmp_path / "answers.csv"
     options = ["--text_column=body", "--safe_csv", "--use_cpu", f"--predict_output={answers}"]
-    command = [DOCSPLIT, "classify", f"--model_name_or_path={classified[0]}", f"--predict={tmp_path / 'new.csv'}"]
+    command = [DOCSPLIT, "classify", f"--model={classified[0]}", f"--predict={tmp_path / 'new.csv'}"]
     run_script(*command, *options)
     with answers.open(newline="") as file:
         first = next(csv.DictReader(file))
@@ -265,27 +265,28 @@ def test_fit_prints_the_report_and_the_next_command(fitted, few_labels, workshop
     lines = printed.split("On 8 test examples:\n")[1].splitlines()
     assert [line.split()[0] for line in lines[:2]] == ["neighbors", "ensemble"]
     options = "--predict new.csv --predict_output answers.csv --text_column body"
-    assert f"docsplit classify --model_name_or_path {folder} {options}\n" in printed and "--test_size" not in printed
+    assert f"docsplit classify --model {folder} {options}\n" in printed and "--test_size" not in printed
     card = (folder / "README.md").read_text()
     assert "30 documents without labels" in card and "On the test examples" in card and "| ensemble |" in card
     answers = [json.loads(line) for line in (workshop / "fitted.jsonl").open()]
     assert [row["topic"] for row in answers] == ["engine"] * 4 + ["river"] * 4
     assert all(
-        {"naive_bayes", "neighbors", "word_regression", "names"} < set(row["explanation"]["experts"]) for row in answers
+        {"naive_bayes", "neighbors", "word_regression", "label_names"} < set(row["explanation"]["experts"])
+        for row in answers
     )
 
 
 def test_a_saved_fitted_classifier_gives_the_same_answers(fitted, few_labels, workshop, run_script):
     folder, _ = fitted
     output = workshop / "later.jsonl"
-    options = [f"--model_name_or_path={folder}", f"--predict={few_labels / 'test.csv'}", f"--predict_output={output}"]
+    options = [f"--model={folder}", f"--predict={few_labels / 'test.csv'}", f"--predict_output={output}"]
     run_script(DOCSPLIT, "classify", *options, "--text_column=body", "--explain", "--use_cpu")
     assert output.read_text() == (workshop / "fitted.jsonl").read_text()
 
 
 def test_reject_leaves_texts_without_a_label(fitted, few_labels, workshop, run_script):
     output = workshop / "sure.csv"
-    options = [f"--model_name_or_path={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
+    options = [f"--model={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
     printed = run_script(DOCSPLIT, "classify", *options, f"--predict_output={output}", "--reject=0.01", "--use_cpu")
     assert (
         "0 texts were classified" in printed
@@ -297,7 +298,7 @@ def test_reject_leaves_texts_without_a_label(fitted, few_labels, workshop, run_s
 
 def test_a_file_of_answers_has_sets_of_labels(fitted, few_labels, workshop, run_script):
     output = workshop / "sets.csv"
-    options = [f"--model_name_or_path={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
+    options = [f"--model={fitted[0]}", f"--predict={few_labels / 'test.csv'}", "--text_column=body"]
     run_script(DOCSPLIT, "classify", *options, f"--predict_output={output}", "--labels_at=0.99", "--use_cpu")
     for row in csv.DictReader(output.open(newline="")):
         labels = json.loads(row["labels"])  # all of them: the examples are too few for 0.99

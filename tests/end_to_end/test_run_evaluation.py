@@ -44,7 +44,7 @@ def test_each_system_has_a_row_for_each_number_of_examples(evaluate, tmp_path):
     records = json.loads((tmp_path / "results.json").read_text())
     # Of an encoder a linear probe and the ensemble, of word counts a linear probe and the largest class.
     assert len(records) == 4 * (1 + 2 * 2) + 2
-    for row in ("labeled | all | tiny |", "labeled | 3 | tiny, fitted mixture |", "labeled | 1 | largest class |"):
+    for row in ("labeled | all | tiny |", "labeled | 3 | tiny, ensemble |", "labeled | 1 | largest class |"):
         assert row in printed and row in report, row
     assert "## half_documents" in report and "docsplit evaluate" in report
     assert {record["system"] for record in records if record["protocol"] == "half_documents"} == {"tiny", "tfidf"}
@@ -59,7 +59,7 @@ def test_a_repeated_command_measures_the_same(evaluate, tmp_path):
 def test_ways_to_read_long_documents_are_compared(evaluate, tmp_path):
     options = ["--protocol", "few_shot", "--long_documents", "first", "average", "--max_length=32"]
     printed = evaluate(tmp_path, *options)
-    assert "| tiny (first) |" in printed and "| tiny (average), fitted mixture |" in printed
+    assert "| tiny (first) |" in printed and "| tiny (average), ensemble |" in printed
 
 
 def test_texts_without_labels_are_compared_by_their_halves(evaluate, texts, tmp_path):
@@ -95,7 +95,7 @@ def test_named_columns_and_a_rare_class_that_stops_few_shot_only(evaluate, texts
     printed = evaluate(tmp_path / "out", *options, "--protocol", "full", "few_shot")
     assert "3 per class are left out on contracts: its smallest class has" in caplog.text
     assert "few_shot" not in (tmp_path / "out" / "results.json").read_text()
-    assert all(f"| {name} |" in printed for name in ("tfidf", "largest class", "tiny, fitted mixture"))
+    assert all(f"| {name} |" in printed for name in ("tfidf", "largest class", "tiny, ensemble"))
 
 
 def test_missing_models_or_tasks_are_named_and_help_explains_them(run_script):

@@ -65,7 +65,7 @@ def run_commands(folder: Path) -> None:
             "--use_cpu",
         ],
         "classify": [
-            f"--model_name_or_path={folder / 'trained'}",
+            f"--model={folder / 'trained'}",
             f"--predict={folder / 'new.csv'}",
             f"--predict_output={folder / 'answers.parquet'}",
             "--use_cpu",

@@ -6,7 +6,13 @@ import pytest
 from docsplit_hf import KNNDatastore
 from docsplit_hf.arrays.fitted_state import FittedState
 from docsplit_hf.fitting.ensemble.fitted_ensemble import Fit
-from docsplit_hf.storage.earlier_names import EARLIER_ARRAYS, EARLIER_EXPERTS, EARLIER_SETTINGS, LATER_DEFAULTS
+from docsplit_hf.storage.earlier_names import (
+    EARLIER_ARRAYS,
+    EARLIER_EXPERTS,
+    EARLIER_SETTINGS,
+    LATER_DEFAULTS,
+    with_present_names,
+)
 from tests.fitting.ensemble.stores import fitted_store, score
 
 LATER_SETTINGS = {*LATER_DEFAULTS, "measured_for", "accuracy_interval", "out_of_scope", "novelty", "lost"}
@@ -57,6 +63,17 @@ def test_a_folder_of_an_earlier_version_answers_as_before(version, tmp_path):
     again = KNNDatastore.from_pretrained(tmp_path / "new").fitted
     assert again.arrays.keys() == new.arrays.keys()
     assert version == "first" or again.settings == new.settings
+
+
+def test_the_expert_on_label_names_is_renamed_alone():
+    settings = {
+        "weights": {"naive_bayes": 0.5, "names": 0.5},
+        "measured": [{"expert": "names"}, {"expert": "ensemble"}],
+    }
+    renamed, arrays = with_present_names(settings, {"names.vectors": np.eye(2), "naive_bayes.weights": np.eye(3)})
+    assert renamed["weights"] == {"naive_bayes": 0.5, "label_names": 0.5}
+    assert [record["expert"] for record in renamed["measured"]] == ["label_names", "ensemble"]
+    assert list(arrays) == ["label_names.vectors", "naive_bayes.weights"]
 
 
 def test_several_labels_of_the_first_version_have_a_threshold_of_a_half(tmp_path):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...fitting.audit.report import Audit
 from .classify import open_classifier
-from .options import option, read_options, refuse_processes
+from .options import SavedClassifier, option, read_options, refuse_processes
 from .run_command import script, show_log
 
 if TYPE_CHECKING:
@@ -21,13 +21,9 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class AuditArguments:
+class AuditArguments(SavedClassifier):
     """Classifier, and the file of the findings."""
 
-    model_name_or_path: str | None = option(
-        default=None,
-        help="Required, also as the first word without the name of the option: a classifier of docsplit fit.",
-    )
     output: str | None = option(
         default=None,
         help="A .json file for possible errors in the examples: labels that other examples contradict, duplicates, "
@@ -43,8 +39,7 @@ class AuditArguments:
     use_cpu: bool = option(default=False, help="Do not use a GPU.")
 
     def __post_init__(self) -> None:
-        if self.model_name_or_path is None:
-            raise ValueError("a classifier must be given: the --output_dir of docsplit fit")
+        super().__post_init__()
         if self.output is None and self.apply is None:
             self.output = "audit.json"
         if self.output and Path(self.output).suffix.lower() != ".json":
@@ -56,10 +51,9 @@ class AuditArguments:
             raise ValueError(f"{self.output} exists already: give --output another name, or pass --overwrite.")
         if self.apply and not Path(self.apply).is_file():
             raise ValueError(f"There is no file {self.apply}: write one by --output.")
-        if self.apply and not Path(self.model_name_or_path).is_dir():
+        if self.apply and not Path(self.model).is_dir():
             raise ValueError(
-                f"--apply needs a local folder to save the classifier, not {self.model_name_or_path}: download it "
-                "first."
+                f"--apply needs a local folder to save the classifier, not {self.model}: download it first."
             )
 
 
@@ -83,18 +77,17 @@ def apply_audit(pipe: KNNClassifierPipeline, audit: Audit, classifier: str) -> N
 
 def main() -> dict[str, Any]:
     """Apply an audit, make a new one, or both in this order; return the figures for ``--json``."""
-    (arguments,) = read_options((AuditArguments,), __doc__, first=("model_name_or_path",))
+    (arguments,) = read_options((AuditArguments,), __doc__, first=("model",))
     arguments.check_files()
     refuse_processes("audit")
     show_log()
-    classifier = arguments.model_name_or_path
     corrections = Audit.from_json(arguments.apply) if arguments.apply else None
-    pipe = open_classifier(classifier, arguments.use_cpu)
+    pipe = open_classifier(arguments.model, arguments.use_cpu)
     if corrections:
-        apply_audit(pipe, corrections, classifier)
+        apply_audit(pipe, corrections, arguments.model)
     if arguments.output:
-        write_audit(pipe, arguments.output, classifier)
-    return {"audited": classifier}
+        write_audit(pipe, arguments.output, arguments.model)
+    return {"audited": arguments.model}
 
 
 run = script(main, "Run the same command again.")

@@ -1,6 +1,6 @@
 """Classify the texts of a file, or the documents of a folder, with a saved classifier.
 
-    docsplit classify --model_name_or_path output/classification --predict new.csv --predict_output answers.csv
+    docsplit classify --model output/classification --predict new.csv --predict_output answers.csv
 
 With labeled examples, docsplit fit makes a classifier first, and saves it in --output_dir:
 
@@ -8,7 +8,7 @@ With labeled examples, docsplit fit makes a classifier first, and saves it in --
 
 The files of a folder are copied into folders by label, which docsplit undo removes again:
 
-    docsplit classify --model_name_or_path output/kinds --predict inbox/ --predict_output sorted/
+    docsplit classify --model output/kinds --predict inbox/ --predict_output sorted/
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from .options import OUTPUT_DIR, READING_OPTIONS, option, read_options, refuse_p
 from .run_command import show_log
 
 if TYPE_CHECKING:
-    from ...classifier.exported_classifier import Classifier
+    from ...classifier.exported_classifier import ExportedClassifier
     from ...classifier.pipeline import KNNClassifierPipeline
 
 SHOWN_FILES = 20
 PLAN_COLUMNS = ("file", "label", "page", "reason", "confidence", "destination")
-FIRST = ("model_name_or_path",)  # may be given without its name
+FIRST = ("model",)  # may be given without its name
 MAIN_OPTIONS = (
-    "model_name_or_path", "predict", "predict_output", "dry_run", "safe_csv", "text_column", "explain", "reject",
-    "novelty", "labels_at", "return_neighbors", "max_length",
+    "model", "predict", "predict_output", "dry_run", "safe_csv", "text_column", "explain", "reject", "novelty",
+    "labels_at", "return_neighbors", "max_length",
 )  # fmt: skip
 
 
@@ -52,10 +52,10 @@ class PredictionArguments:
 
     _argument_group_name = "texts"
 
-    model_name_or_path: str = option(
+    model: str = option(
         default=OUTPUT_DIR,
-        help="Also as the first word: a classifier of docsplit fit or docsplit train. With --dataset_name and other "
-        "options of docsplit fit, this makes one first.",
+        help="Also as the first word without the name of the option: a saved classifier, the --output_dir of docsplit "
+        "fit or docsplit train. With --dataset_name and other options of docsplit fit, this makes one first.",
     )
     predict: str | None = option(
         default=None,
@@ -189,9 +189,11 @@ def open_classifier(classifier: str, use_cpu: bool = False) -> KNNClassifierPipe
     return pipe
 
 
-def open_to_answer(arguments: PredictionArguments, answers: AnswerArguments) -> KNNClassifierPipeline | Classifier:
+def open_to_answer(
+    arguments: PredictionArguments, answers: AnswerArguments
+) -> KNNClassifierPipeline | ExportedClassifier:
     """Open the exported model of a classifier, if it has one and the options allow it; otherwise the classifier."""
-    name = arguments.model_name_or_path
+    name = arguments.model
     if not answers.bf16 and Path(name).is_dir():
         exported = open_exported(name, arguments.trust)
         if exported is not None:
@@ -283,8 +285,9 @@ def main() -> dict[str, Any]:
     try:
         outcome = classify_file(opened, files, overwrite=arguments.overwrite_output_dir, **answers.call_options())
     except KeyboardInterrupt as interrupt:
-        how = f"run the same command with --model_name_or_path {arguments.model_name_or_path} to continue."
-        raise KeyboardInterrupt(f"Stopped. The answers so far are kept: {how}") from interrupt
+        raise KeyboardInterrupt(
+            f"Stopped. The answers so far are kept: run the same command with --model {arguments.model} to continue."
+        ) from interrupt
     if outcome.planned is not None:
         return show_plan(outcome.planned, files.source, files.sorted_folder)
     print(describe_outcome(outcome, files))

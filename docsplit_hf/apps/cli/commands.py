@@ -82,6 +82,21 @@ REMOVED_OPTIONS = {
     "evaluate --max_test_examples": "give a smaller file",
     "serve --max_label_characters": "the name of a label has at most 200 characters",
     "serve --wait_ms": "the server waits for no further requests",
+    "audit --ocr": "docsplit audit reads no files",
+    "suggest --ocr": "docsplit suggest reads no files",
+    "export --ocr": "docsplit export reads no files",
+    "undo --ocr": "docsplit undo reads no files",
+}
+# Options that were renamed, and their names today; beside --dataset_name, the encoder of docsplit fit keeps its name.
+RENAMED_OPTIONS = {
+    "classify --model_name_or_path": "--model",
+    "classify --model-name-or-path": "--model",
+    "audit --model_name_or_path": "--model",
+    "audit --model-name-or-path": "--model",
+    "suggest --model_name_or_path": "--model",
+    "suggest --model-name-or-path": "--model",
+    "export --folder": "--model",
+    "undo --folder": "--sorted",
 }
 # Help of all commands, written by docs/command_line.py: the parsers of train and pretrain import torch.
 HELP_PAGE = Path(__file__).with_name("command_line.md")
@@ -96,8 +111,7 @@ def with_options(names: Sequence[str], words: list[str]) -> list[str]:
 
 def help_of(command: str) -> str:
     """Return the output of ``docsplit COMMAND --help``."""
-    page = HELP_PAGE.read_text(encoding="utf-8")
-    return page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0]
+    return HELP_PAGE.read_text(encoding="utf-8").partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0]
 
 
 def positive_count(text: str) -> int:

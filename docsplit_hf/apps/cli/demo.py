@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import fields
 
-from ...encoding.checkpoints.damaged import DamagedCheckpointError
+from ...encoding.checkpoints.damaged_checkpoint import DamagedCheckpointError
 from ..page.sessions import PageLimits, SharedModel
 from .commands import positive_count
 

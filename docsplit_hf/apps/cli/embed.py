@@ -23,7 +23,7 @@ from ...reading.load_documents import load_documents
 from ...reading.segmentation.segment_documents import check_text_column
 from ...reading.text_warnings import sum_up_warnings
 from ...storage.inside_folder import refuse_links
-from .options import ALL_PRECISIONS, ENCODER_HELP, option, read_options
+from .options import ALL_PRECISIONS, ENCODER_HELP, LONG_DOCUMENTS_HELP, option, read_options
 from .run_command import script
 
 if TYPE_CHECKING:
@@ -66,8 +66,7 @@ class EmbeddingArguments:
     max_length: int | None = option(default=None, help="Longest text in tokens. Default: the encoder's own.")
     long_documents: str = option(
         default="first",
-        help="Part of longer texts to read: 'first', the beginning; 'head_tail', beginning and end; 'average', "
-        "all of it; 'whole', the beginning, and all of it.",
+        help=f"{LONG_DOCUMENTS_HELP}.",
         choices=list(SINGLE_VECTOR),
     )
     precision: str = option(

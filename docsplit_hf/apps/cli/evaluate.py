@@ -25,7 +25,7 @@ from ...encoding.chunking import SINGLE_VECTOR
 from ...evaluation.settings import ComparisonSettings
 from ...reading.files.failure_lists import list_of_failures
 from ...storage.inside_folder import write_file
-from .options import SHIPPED, option, read_options
+from .options import LONG_DOCUMENTS_HELP, SHIPPED, option, read_options
 from .run_command import script
 
 
@@ -50,9 +50,7 @@ class EvaluationArguments:
     encoding: str | None = option(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     long_documents: list[str] = option(
         default=["first"],
-        help="Part of texts longer than --max_length that encoders read; several values are compared. 'first', the "
-        "beginning; 'head_tail', beginning and end; 'average', all, by averaging the embeddings of passages; 'whole', "
-        "the beginning, and all of it.",
+        help=f"{LONG_DOCUMENTS_HELP}. Several values are compared.",
         choices=list(SINGLE_VECTOR),
     )
     bf16: bool = option(default=False, help="Compute embeddings in bfloat16.")
@@ -75,10 +73,18 @@ def main() -> dict[str, Any]:
 
     register()
     folder = Path(arguments.output_dir)
-    columns = {"text_column": arguments.text_column, "label_column": arguments.label_column}
-    files = {"csv_separator": arguments.csv_separator, "encoding": arguments.encoding}
     with list_of_failures(arguments.output_dir):
-        tasks = [load_task(name, settings, **columns, **files) for name in arguments.tasks]
+        tasks = [
+            load_task(
+                name,
+                settings,
+                text_column=arguments.text_column,
+                label_column=arguments.label_column,
+                csv_separator=arguments.csv_separator,
+                encoding=arguments.encoding,
+            )
+            for name in arguments.tasks
+        ]
     systems = load_systems(arguments.models, arguments.long_documents, settings.max_length, arguments.bf16)
     folder.mkdir(parents=True, exist_ok=True)
     records: list[Record] = []

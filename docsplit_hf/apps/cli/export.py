@@ -8,38 +8,32 @@ from typing import Any
 
 from ...encoding.exported.embedder import GRAPH, PRECISIONS
 from .classify import open_classifier
-from .options import option, read_options
+from .options import SavedClassifier, option, read_options
 from .run_command import script
 
 
 @dataclass
-class ExportArguments:
+class ExportArguments(SavedClassifier):
     """The classifier, and the precision of its graph."""
 
-    folder: str | None = option(
-        default=None,
-        help="Required, also without the name of the option: the folder of a classifier, the --output_dir of docsplit "
-        "fit or docsplit train. The graph is written into its folder 'exported'.",
-    )
     precision: str = option(
         default="float32",
-        help="float32: the answers of torch. int8: a quarter of the size, with answers that differ slightly.",
+        help="Precision of the graph, which is written into the classifier's folder 'exported'. float32: the answers "
+        "of torch. int8: a quarter of the size, with answers that differ slightly.",
         choices=list(PRECISIONS),
     )
 
 
 def main() -> dict[str, Any]:
     """Export a classifier; return the figures for ``--json``."""
-    (arguments,) = read_options((ExportArguments,), __doc__, first=("folder",))
-    if arguments.folder is None:
-        raise ValueError("a folder must be given: the --output_dir of docsplit fit or docsplit train")
-    pipe = open_classifier(arguments.folder, use_cpu=True)
+    (arguments,) = read_options((ExportArguments,), __doc__, first=("model",))
+    pipe = open_classifier(arguments.model, use_cpu=True)
     from ...encoding.exported.export import export_classifier  # here, as it imports torch
 
-    exported = export_classifier(pipe.embedder, arguments.folder, arguments.precision)
+    exported = export_classifier(pipe.embedder, arguments.model, arguments.precision)
     megabytes = (exported / GRAPH).stat().st_size / 1e6
     print(f"The model is in {exported}, {megabytes:.0f} MB. Answers without torch, in Python:")
-    print(f'  from docsplit_hf import Classifier\n  Classifier("{arguments.folder}")("a text")')
+    print(f'  from docsplit_hf import ExportedClassifier\n  ExportedClassifier("{arguments.model}")("a text")')
     return {"folder": str(exported), "megabytes": megabytes}
 
 

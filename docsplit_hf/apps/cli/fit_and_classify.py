@@ -26,13 +26,15 @@ def two_commands(words: Sequence[str]) -> list[list[str]]:
     given = {name.removeprefix("--"): values for name, values in options_of(with_options(classify.FIRST, list(words)))}
     if "dataset_name" not in given:
         return []
+    if "model" in given:  # the encoder, as there is no classifier yet
+        given["model_name_or_path"] = given.pop("model")
     of_fit = _names(LabeledArguments, FitArguments)
     of_classify = _names(classify.PredictionArguments, classify.AnswerArguments)
     unknown = given.keys() - of_fit - of_classify
     of_fit |= {name for name in unknown if get_close_matches(name, of_fit - of_classify, cutoff=NEAR)}
     fitting = {name: values for name, values in given.items() if name in of_fit}
     answering = {name: values for name, values in given.items() if name in of_classify or name not in of_fit}
-    answering["model_name_or_path"] = given.get("output_dir", [OUTPUT_DIR])
+    answering["model"] = given.get("output_dir", [OUTPUT_DIR])
     return [_words(fitting), _words(answering)]
 
 
@@ -49,7 +51,7 @@ def _words(options: dict[str, list[str]]) -> list[str]:
 def _check(words: list[str]) -> None:
     """Check how a file is classified, and refuse to make a classifier again for answers that were interrupted."""
     arguments, _, files = classify.parse(words)
-    folder = arguments.model_name_or_path
+    folder = arguments.model
     is_made = files.partial.exists() and Path(folder, "metrics.json").exists()
     if is_made and not arguments.overwrite_output_dir:
         raise ValueError(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...encoding.chunking import PASSAGES, SINGLE_VECTOR
 from ...fitting.label_tree import Hierarchy, is_hierarchy_setting
-from .options import ENCODER_HELP, OUTPUT_DIR, option
+from .options import ENCODER_HELP, OUTPUT_DIR, PASSAGES_HELP, option
 
 UNLABELED_HELP = (
     "Unlabeled documents, from which experts also learn. A file as for --dataset_name, with the same --text_column; a "
@@ -48,10 +48,8 @@ class FitArguments:
     max_length: int | None = option(default=None, help="Longest text in tokens. Default: the encoder's own.")
     long_documents: str | None = option(
         default=None,
-        help="Part of texts longer than --max_length to read: the beginning ('first'), the beginning, and all of it "
-        "('whole'), beginning and end ('head_tail'), or all of it in passages, with one embedding in total "
-        "('average') or one per passage ('passages'), so that answers name the decisive passage. Default: "
-        "'whole' if that takes at most 10 minutes, otherwise 'first'; the minutes are estimated and printed before.",
+        help=f"{PASSAGES_HELP} Default: 'whole' if that takes at most 10 minutes, otherwise 'first'; the minutes are "
+        "estimated and printed before.",
         choices=[*SINGLE_VECTOR, PASSAGES],
     )
     passage_length: int | None = option(default=None, help="Longest passage in tokens. Default: --max_length.")

@@ -87,7 +87,7 @@ def report_classifier(folder: str, data: LabeledArguments, splits: DatasetDict, 
 
 def prediction_command(folder: str, data: LabeledArguments) -> str:
     """Return the command that classifies another file with the same columns, or other documents."""
-    words = ["docsplit", "classify", "--model_name_or_path", folder]
+    words = ["docsplit", "classify", "--model", folder]
     if kind_of(data.dataset_name) == "documents":
         return shlex.join([*words, "--predict", "new/", "--predict_output", "sorted-new/"])  # sorted/ may have files
     words += ["--predict", "new.csv", "--predict_output", "answers.csv"]

@@ -49,10 +49,11 @@ def save_new_classifier(arguments: FitArguments, splits: DatasetDict, documents:
 def new_pipeline(arguments: FitArguments, examples: Dataset, documents: Dataset | None) -> KNNClassifierPipeline:
     """Embed examples and documents, for a classifier without a head."""
     name = open_checkpoint(arguments.model_name_or_path, with_projection=True).path
-    settings = {"long_documents": "whole"}
-    for option in ("pooling", "max_length", "long_documents", "passage_length"):
-        if getattr(arguments, option) is not None:
-            settings[option] = getattr(arguments, option)
+    settings = {"long_documents": "whole"} | {
+        option: getattr(arguments, option)
+        for option in ("pooling", "max_length", "long_documents", "passage_length")
+        if getattr(arguments, option) is not None
+    }
     model = KNNClassifier.from_encoder(name, 0, decouple=False, normalize=True, knn_weight=1.0, **settings)
     accelerator = None if arguments.use_cpu else torch.accelerator.current_accelerator(check_available=True)
     model = model.to(accelerator or "cpu")

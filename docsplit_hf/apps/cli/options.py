@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Collection, Sequence
-from dataclasses import MISSING, Field, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -27,6 +27,14 @@ DATASET_HELP = (
     "files named train and optionally validation and test, or a folder of .txt files or documents (PDF, Word, HTML, "
     "mail and others) for each class. To try it: 'documentation', the documentation of installed packages, by package."
 )
+LONG_DOCUMENTS_HELP = (
+    "Part of texts longer than --max_length to read: 'first', the beginning; 'head_tail', beginning and end; 'whole', "
+    "the beginning, and all of it; 'average', all of it in passages, whose embeddings are averaged"
+)
+PASSAGES_HELP = (
+    f"{LONG_DOCUMENTS_HELP}; 'passages', all of it in passages with one embedding each, so that answers name the "
+    "decisive passage."
+)
 TRUE = ("yes", "true", "t", "y", "1")
 FALSE = ("no", "false", "f", "n", "0")
 
@@ -37,6 +45,21 @@ def option(help: str, default: Any = MISSING, **others: Any) -> Any:
     if isinstance(default, list):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+@dataclass
+class SavedClassifier:
+    """The classifier of a command that needs one."""
+
+    model: str | None = option(
+        default=None,
+        help="Required, also as the first word without the name of the option: a saved classifier, the --output_dir of "
+        "docsplit fit or docsplit train.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.model is None:
+            raise ValueError("a classifier must be given: the --output_dir of docsplit fit or docsplit train")
 
 
 def read_options(
@@ -83,9 +106,7 @@ class PlainParser(argparse.ArgumentParser):
             group = self if title is None else self.add_argument_group(title)
             hints = get_type_hints(kind)
             for one in fields(kind):
-                names = [f"--{one.name}"]
-                if "_" in one.name:
-                    names.append(f"--{one.name.replace('_', '-')}")
+                names = dict.fromkeys((f"--{one.name}", f"--{one.name.replace('_', '-')}"))
                 group.add_argument(*names, **_default(one), **_reading(hints[one.name]), **one.metadata)
 
     def parse_args_into_dataclasses(self, arguments: Sequence[str]) -> tuple[Any, ...]:

@@ -200,8 +200,7 @@ def parse_command_line(description: str, arguments: list[str] | None = None):
     kinds = (ModelArguments, DataArguments, known_objectives.get(objective, known_objectives["info_nce"]))
     parser = HfArgumentParser(kinds, description=description)
     known = {name for kind in kinds for name in options_of(kind)}
-    options = (argument for argument in arguments if argument.startswith("--"))
-    for word in options:
+    for word in (argument for argument in arguments if argument.startswith("--")):
         name = word.partition("=")[0].removeprefix("--").replace("-", "_")
         owners = [owner for owner, kind in known_objectives.items() if name in options_of(kind)]
         if owners and name not in known:

@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -49,7 +49,7 @@ OPTIONS_ELSEWHERE = {
     "max_predict_samples": ("test_size",),
     "max_train_samples": ("max_steps",),
     "no_cuda": ("use_cpu",),
-    "output_dir": ("output", "model_name_or_path"),
+    "output_dir": ("output", "model", "model_name_or_path"),
     "preprocessing_num_workers": ("num_proc",),
     "test_file": ("dataset_name", "tasks"),
     "text_column_name": ("text_column",),
@@ -64,6 +64,7 @@ OCR_HELP = (
     "Recognize scanned pages of PDF files: English by tesseract. A value names another of its languages, such as deu, "
     "or the library rapidocr."
 )
+SOURCES = {"dataset_name", "predict", "tasks", "inbox"}  # options that name files; commands without them read none
 JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
 WRONG_INPUT = 2  # exit code, the same as argparse's
 INTERRUPTED = 130  # exit code, the same as a shell's
@@ -129,14 +130,11 @@ def parse_arguments(
 
 
 def _arrange_help(parser: OptionParser, main: Collection[str] | None, is_all: bool) -> None:
-    """Choose the options that the help shows, and add ``--json``, ``--ocr`` and, if it hides any, ``--help_all``."""
+    """Choose the options that the help shows, and add ``--json``; ``--ocr`` and ``--help_all`` where they matter."""
     # argparse (Python 3.11) has no public way to list the options of a parser, or to move them to another group of the
     # help: _actions, _action_groups and _group_actions are private.
-    trainer_names: set[str] = set()
-    own_names = set(COMMON_TRAINER_OPTIONS)
-    for dataclass_type in parser.dataclass_types:
-        trainer_names |= _names(dataclass_type, of_transformers=True)
-        own_names |= _names(dataclass_type, of_transformers=False)
+    trainer_names = _names(parser.dataclass_types, of_transformers=True)
+    own_names = COMMON_TRAINER_OPTIONS | _names(parser.dataclass_types, of_transformers=False)
     trainer_actions = [action for action in parser._actions if action.dest in trainer_names - own_names]
     shown = {"help", *(main or own_names)}
     hidden = [action for action in parser._actions if action.dest not in shown]
@@ -144,7 +142,8 @@ def _arrange_help(parser: OptionParser, main: Collection[str] | None, is_all: bo
         if action.nargs == 0 and action.const is False:  # HfArgumentParser copies the help of the opposite option
             action.help = f"the opposite of --{action.dest}"
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
-    parser.add_argument("--ocr", nargs="?", metavar="LANGUAGE|rapidocr", default=argparse.SUPPRESS, help=OCR_HELP)
+    if SOURCES & {action.dest for action in parser._actions}:
+        parser.add_argument("--ocr", nargs="?", metavar="LANGUAGE|rapidocr", default=argparse.SUPPRESS, help=OCR_HELP)
     if not hidden:
         return
     parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=HELP_ALL_HELP)
@@ -208,8 +207,7 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     common.add_argument("--json", action="store_true")
     common.add_argument("--ocr", nargs="?", const="eng")
-    given, rest = common.parse_known_args(sys.argv[1:])
-    sys.argv[1:] = rest
+    given, sys.argv[1:] = common.parse_known_args(sys.argv[1:])
     if given.ocr:
         os.environ[OCR_VARIABLE] = given.ocr  # for each place that reads files, also in other processes
     try:
@@ -273,10 +271,10 @@ def _interrupts_in_this_process_only() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _names(kind: type, of_transformers: bool) -> set[str]:
-    """The fields of a dataclass that its base classes in transformers define, or those that other classes define."""
+def _names(kinds: Sequence[type], of_transformers: bool) -> set[str]:
+    """The fields of dataclasses that base classes in transformers define, or those that other classes define."""
     names: set[str] = set()
-    for cls in kind.__mro__:
+    for cls in (cls for kind in kinds for cls in kind.__mro__):
         is_of_transformers = cls.__module__.split(".")[0] == "transformers"
         if is_of_transformers == of_transformers:
             names.update(cls.__dict__.get("__annotations__", {}))

@@ -12,7 +12,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from ...cores import use_threads
-from ...encoding.checkpoints.damaged import DamagedCheckpointError
+from ...encoding.checkpoints.damaged_checkpoint import DamagedCheckpointError
 from ...extras import check_full_installation
 from .commands import positive_count
 from .options import ALL_PRECISIONS
@@ -49,11 +49,14 @@ def make_parser() -> argparse.ArgumentParser:
         description="Serve classifiers to other programs by HTTP: /v1/classify, /v1/systemone, /v1/decisions, /docs.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument(
-        "folders",
+    either = parser.add_mutually_exclusive_group(required=True)
+    either.add_argument("model", nargs="*", metavar="FOLDER", default=argparse.SUPPRESS, help="the same as --model")
+    either.add_argument(
+        "--model",
         nargs="+",
         metavar="FOLDER",
-        help="a saved classifier, FOLDER or NAME=FOLDER; the first is the default",
+        default=argparse.SUPPRESS,
+        help="a saved classifier, FOLDER or NAME=FOLDER, also without the name of the option; the first is the default",
     )
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 allows connections from other machines"
@@ -139,7 +142,7 @@ def _serve(args: argparse.Namespace) -> None:
     importing = Thread(target=import_module, args=("docsplit_hf.apps.server.app",))
     importing.start()
     try:
-        classifiers = open_classifiers(args.folders, encoders)
+        classifiers = open_classifiers(args.model, encoders)
     finally:
         importing.join()  # or the process would end amid an import
     if args.threads is not None:

@@ -1,4 +1,4 @@
-"""Write a file of the documents to label next, with an empty column for their labels.
+"""Write a file of the documents to label next, of those of docsplit fit --unlabeled_name, with a column for labels.
 
     docsplit suggest output/few --output labels/suggestions.csv --count 10
 
@@ -18,7 +18,7 @@ from typing import Any
 from ...classifier.active_learning import Suggestion
 from ...classifier.row_files import Row, check_output, write_rows
 from .classify import open_classifier
-from .options import option, read_options
+from .options import SavedClassifier, option, read_options
 from .run_command import script, show_log
 
 COLUMNS = ("id", "file", "text", "text_pair", "predicted_label", "score", "label")
@@ -26,14 +26,9 @@ OPTIONAL_COLUMNS = ("file", "text_pair")  # left out if no document has one
 
 
 @dataclass
-class SuggestionArguments:
+class SuggestionArguments(SavedClassifier):
     """Classifier and output."""
 
-    model_name_or_path: str | None = option(
-        default=None,
-        help="Required, also as the first word without the name of the option: a classifier of docsplit fit "
-        "with --unlabeled_name, whose documents these are.",
-    )
     output: str = option(
         default="suggestions.csv",
         help="The .csv, .jsonl or .parquet file for the documents, the most useful first. An existing file is not "
@@ -56,15 +51,13 @@ def row_of(suggestion: Suggestion) -> Row:
 
 def main() -> dict[str, Any]:
     """Write the documents to label next; return the figures for ``--json``."""
-    (arguments,) = read_options((SuggestionArguments,), __doc__, first=("model_name_or_path",))
-    if arguments.model_name_or_path is None:
-        raise ValueError("a classifier must be given: the --output_dir of docsplit fit")
+    (arguments,) = read_options((SuggestionArguments,), __doc__, first=("model",))
     output = Path(arguments.output)
     check_output(output, arguments.safe_csv)
     if output.exists():
         raise ValueError(f"{output} is there already, and may have labels: choose another --output.")
     show_log()
-    pipe = open_classifier(arguments.model_name_or_path)
+    pipe = open_classifier(arguments.model)
     rows = [row_of(suggestion) for suggestion in pipe.suggest(arguments.count)]
     columns = [name for name in COLUMNS if name not in OPTIONAL_COLUMNS or any(row[name] is not None for row in rows)]
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ from ...registration import register
 from ...training.distributed import end_run
 from ...training.markdown import public_name
 from .labeled_arguments import LabeledArguments, load_splits, report_classifier
-from .options import OUTPUT_DIR, SHIPPED, option
+from .options import OUTPUT_DIR, PASSAGES_HELP, SHIPPED, option
 from .run_command import HOW_TO_RESUME, parse_arguments, script, start_run
 
 logger = logging.getLogger(__name__)
@@ -77,9 +77,7 @@ class ModelArguments:
     max_length: int | None = option(default=None, help="Longest text in tokens. Default: the encoder's own.")
     long_documents: str | None = option(
         default=None,
-        help="Part of longer texts that the classifier reads; training reads the beginning. 'first', the beginning; "
-        "'whole', the beginning, and all of it; 'head_tail', beginning and end; or passages, as one embedding "
-        "('average') or several ('passages'). Default: 'first'.",
+        help=f"{PASSAGES_HELP} Training reads the beginning. Default: 'first'.",
         choices=list(LONG_DOCUMENTS),
     )
     decouple: bool = option(default=True, help="Use a separate representation for the neighbor search.")

@@ -19,19 +19,20 @@ SHOWN_FILES = 20
 class UndoArguments:
     """The folder of sorted files."""
 
-    folder: str | None = option(
+    sorted: str | None = option(
         default=None,
-        help=f"Required, also without the name of the option: the folder with {MANIFEST}, the --predict_output of "
-        "docsplit classify. The original files are not touched.",
+        help=f"Required, also as the first word without the name of the option: the folder with {MANIFEST}, the "
+        "--predict_output of docsplit classify, or the second folder of docsplit watch. The original files are not "
+        "touched.",
     )
 
 
 def main() -> dict[str, Any]:
     """Undo a sorting; return the figures for ``--json``."""
-    (arguments,) = read_options((UndoArguments,), __doc__, first=("folder",))
-    if arguments.folder is None:
+    (arguments,) = read_options((UndoArguments,), __doc__, first=("sorted",))
+    if arguments.sorted is None:
         raise ValueError("a folder must be given: the one into which docsplit classify has sorted files")
-    folder = Path(arguments.folder)
+    folder = Path(arguments.sorted)
     undone = undo_sorting(folder)
     print(f"{undone.removed:,} files were removed from {folder}.")
     if undone.missing:

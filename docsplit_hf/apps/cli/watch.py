@@ -42,7 +42,7 @@ class WatchArguments:
         "classify. A file that you move to the folder of another label becomes an example of it, and the classifier is "
         "fitted and saved. docsplit undo removes the copies.",
     )
-    model: str = option(help="The folder of a classifier of docsplit fit or docsplit train.")
+    model: str = option(help="A saved classifier, the --output_dir of docsplit fit or docsplit train.")
     reject: float | None = option(
         default=None,
         help="Target error rate, such as 0.05: files whose label is too uncertain go into _unsure. For a classifier of "

@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from . import planned, uploads, views
+from . import plan, uploads, views
 from .documents import Documents
 from .sessions import Session, counted
 
@@ -22,12 +22,12 @@ def answer_rows(session: Session) -> gr.Dataframe | Values:
     """Make the table of the plan; hidden if nothing was answered."""
     if not session.planned:
         return gr.skip() | {"visible": False}
-    columns, rows = planned.table_rows(session.planned)
+    columns, rows = plan.table_rows(session.planned)
     return gr.Dataframe(
         rows,
         headers=list(columns),
         column_widths=list(columns.values()),
-        label=planned.describe_plan(session.planned),
+        label=plan.describe_plan(session.planned),
         visible=True,
     )
 
@@ -43,7 +43,7 @@ def opened_answer(session: Session, row: int | None) -> Values:
     return {
         "planned": gr.Column(visible=True),
         "planned_row": row,
-        "docs_passage": gr.HighlightedText(one.passage, label=f"{place}: {one.label or planned.NO_ANSWER}"),
+        "docs_passage": gr.HighlightedText(one.passage, label=f"{place}: {one.label or plan.NO_ANSWER}"),
         "docs_open": gr.Button(opens, link=one.link, visible=one.link is not None),
     } | label_choices("planned", [*own_label, *session.labels])
 

@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from ...reading.columns import columns_of, guess_columns
-from . import planned, uploads, views
+from . import plan, uploads, views
 from .changes import add_texts, learn, save_classifier, suggested_text
 from .components import (
     Key,
@@ -246,9 +246,9 @@ class Events:
         session = self.sessions[key]
         if not session.planned and not session.unread:
             return {}
-        following = None if row is None else planned.next_unchecked(session.planned, row)
+        following = None if row is None else plan.next_unchecked(session.planned, row)
         return {
-            "answers": gr.DownloadButton(value=str(planned.write_answers(session)), visible=True),
+            "answers": gr.DownloadButton(value=str(plan.write_answers(session)), visible=True),
             "answer_rows": answer_rows(session),
         } | opened_answer(session, following)
 
@@ -377,7 +377,7 @@ class Events:
                 learn(session)
             error_rate = views.error_rate_of(session, percent) if sure_only else None
             answered = views.answered(session, texts, error_rate)
-            session.planned = planned.with_earlier_checks(answered, session.planned)
+            session.planned = plan.with_earlier_checks(answered, session.planned)
             session.unread = [] if documents is None else documents.unread()
         noun = "row" if documents is None else "document"
         unsure = sum(one.label is None for one in answered)

@@ -16,7 +16,7 @@ from .components import LABEL_BUTTONS, LEAVE_OUT, opened_answer, opened_finding,
 from .document_links import ROUTE
 from .documents import FAILED_HEADERS
 from .events import STEP_NEEDS, Events, show_errors
-from .planned import check_answer
+from .plan import check_answer
 from .progress import follow_totals
 from .sessions import LABEL_CHARACTERS, PageLimits, SharedModel
 from .uploads import ENCODINGS, ENDINGS

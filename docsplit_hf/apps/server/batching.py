@@ -16,7 +16,7 @@ import numpy as np
 
 from ...arrays.passages import Predictions, several_passages, take_passages
 from ...classifier.answering import CallOptions, reading_options
-from ...classifier.exported_classifier import Classifier
+from ...classifier.exported_classifier import ExportedClassifier
 from ...cores import thread_count, use_threads
 from ...encoding.chunking import token_counts
 from ...reading.inputs import joined_texts
@@ -211,7 +211,7 @@ class Batcher:
         texts = [text for job in jobs for text in job.texts]
         pairs = [pair for job in jobs for pair in job.pairs]
         pipe = first.state.pipe
-        device = nullcontext() if isinstance(pipe, Classifier) else pipe.device_placement()
+        device = nullcontext() if isinstance(pipe, ExportedClassifier) else pipe.device_placement()
         with unlogged(), device:
             if not embedder.is_local:  # behind an endpoint
                 counts = [estimated_tokens(text) for text in joined_texts(texts, pairs)]

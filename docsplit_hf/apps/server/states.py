@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from ...classifier.exported_classifier import Classifier, open_exported
+from ...classifier.exported_classifier import ExportedClassifier, open_exported
 from ...storage.atomic_replacement import read_one_save
 from ...storage.classifier_folder import FOLDER
 from ...storage.manifest import MANIFEST, read_manifest
@@ -50,7 +50,7 @@ class State:
         weights: The SHA-256 of each file of its weights; none if the datastore names none, or the encoder was exported.
     """
 
-    pipe: KNNClassifierPipeline | Classifier
+    pipe: KNNClassifierPipeline | ExportedClassifier
     version: str
     weights: tuple[str, ...] = ()
 

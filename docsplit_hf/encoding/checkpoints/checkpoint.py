@@ -37,7 +37,7 @@ from .checked_files import (
     errors_name_config,
     refuse_own_code,
 )
-from .damaged import DamagedCheckpointError
+from .damaged_checkpoint import DamagedCheckpointError
 from .sentence_transformers_files import checkpoint_settings, read_json
 
 DEFAULT_CHECKPOINT = "docsplit-small-en"

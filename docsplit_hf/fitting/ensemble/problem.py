@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,7 +39,7 @@ class Problem:
         held_out: Labeled texts that are no examples, to choose the weights on. None: folds of the examples.
         has_head: Whether a trained classification head also gives logits.
         class_proportions: The label proportions among all texts: ``"estimated"``, ``"uniform"`` or given by label.
-        name_embeddings: Embeddings of the names in ``labels``, ``(C, H)``. None: the expert "names" is left out.
+        name_embeddings: Embeddings of the names in ``labels``, ``(C, H)``. None: the expert "label_names" is left out.
         teacher: Answers of a decision model about documents, for the labels that have examples.
         hierarchy: The tree of the labels, as ``label_paths`` takes it. It changes no probability.
         left_out: The number of documents that were left out of the snapshot, for the report.
@@ -81,17 +82,19 @@ class Problem:
             raise ValueError("hierarchy is for one label per text: probabilities of several labels do not add up.")
         if isinstance(self.experts, str):
             raise TypeError(f"Expected a list of experts, got one string: pass [{self.experts!r}].")
+        for name in EARLIER_EXPERTS.keys() & (self.experts or ()):
+            warnings.warn(f"The expert {name!r} is now named {EARLIER_EXPERTS[name]!r}.", FutureWarning, stacklevel=1)
         for name in self.wanted_experts:
             if name not in EXPERTS:
-                now = f" any more, it is {EARLIER_EXPERTS[name]!r}" if EARLIER_EXPERTS.get(name) in EXPERTS else ""
-                raise ValueError(f"There is no expert {name!r}{now}: choose among {', '.join(EXPERTS)}.")
+                raise ValueError(f"There is no expert {name!r}: choose among {', '.join(EXPERTS)}.")
         if not self.wanted_experts:
             raise ValueError(f"No expert is left: choose among {', '.join(EXPERTS)}.")
 
     @property
     def wanted_experts(self) -> list[str]:
-        """Names of the experts, each once."""
-        return list(EXPERTS if self.experts is None else dict.fromkeys(self.experts))
+        """Names of the experts, each once; those of earlier versions as they are named today."""
+        wanted = EXPERTS if self.experts is None else self.experts
+        return list(dict.fromkeys(EARLIER_EXPERTS.get(name, name) for name in wanted))
 
     @cached_property
     def labels(self) -> list[str]:

@@ -14,10 +14,10 @@ from .neighbor_expert import Neighbors
 from .schema import UP_TO_ONE, Array, Range
 from .style_expert import Style
 from .teacher_expert import Teacher
-from .vector_experts import HeadOrProbe, Names, Topics, centers_of, fit_topics, in_batches
+from .vector_experts import HeadOrProbe, LabelNames, Topics, centers_of, fit_topics, in_batches
 from .word_experts import NaiveBayes, WordRegression
 
-ALL_EXPERTS = (HeadOrProbe(), NaiveBayes(), Neighbors(), Topics(), WordRegression(), Names(), Style(), Teacher())
+ALL_EXPERTS = (HeadOrProbe(), NaiveBayes(), Neighbors(), Topics(), WordRegression(), LabelNames(), Style(), Teacher())
 EXPERTS: dict[str, Expert] = {expert.name: expert for expert in ALL_EXPERTS}
 MIN_RELIABILITY = 0.5  # of names that refine propagated labels, and of a teacher that is used
 SELF_TRAINING_ROUNDS = 3
@@ -55,7 +55,7 @@ def start_in_folds(parts: Sequence[TrainingData]) -> Iterator[Start]:
         rows = [part.rows for part in batch]
         propagated = propagate_in_folds(data.corpus.graph, rows, [part.targets for part in batch], data.multi_label)
         for number, part in enumerate(batch):
-            if Names.name in part.experts and part.reliability(part.names) > MIN_RELIABILITY:
+            if LabelNames.name in part.experts and part.reliability(part.names) > MIN_RELIABILITY:
                 propagated[number] = refine_labels(part, propagated[number])
         by_topics = propagated
         if not data.multi_label:
@@ -140,7 +140,7 @@ def _pooled_logits(
 
 def refine_labels(data: TrainingData, propagated: np.ndarray) -> np.ndarray:
     """Reweight propagated labels ``(N, C)`` by similarity to label names."""
-    pair = (Neighbors.name, Names.name)
+    pair = (Neighbors.name, LabelNames.name)
     corpus = data.corpus
     features = Features(
         vectors=corpus.vectors,
@@ -152,7 +152,7 @@ def refine_labels(data: TrainingData, propagated: np.ndarray) -> np.ndarray:
         multi_label=False,
     )
     by_neighbors = EXPERTS[Neighbors.name].score({}, features)
-    by_names = EXPERTS[Names.name].score(EXPERTS[Names.name].fit(data), features)
+    by_names = EXPERTS[LabelNames.name].score(EXPERTS[LabelNames.name].fit(data), features)
     scores = np.array([by_neighbors, by_names], dtype=np.float64)
     weights = prior_weights(pair, data) / spread_of_scores(scores, False)
     soft_labels = pool(scores, weights / weights[0], False).astype(np.float32)

@@ -213,10 +213,10 @@ def centers_of(vectors: np.ndarray, soft: np.ndarray, weights: np.ndarray) -> np
     return unit((vectors.T @ (soft * weights[:, None])).T)
 
 
-class Names(Expert):
+class LabelNames(Expert):
     """Cosine to label names, weighted by how well examples confirm them."""
 
-    name = "names"
+    name = "label_names"
     needs_single_label = True
     needs_label_names = True
     arrays = {"vectors": Array(("labels", "embedding"), UNIT_COMPONENTS)}

@@ -13,7 +13,7 @@ from .options import FileOptions
 from .places import FileText, LeftOut, Place
 
 SEPARATOR = "\n"
-LONGEST_NAME = 300  # characters of the name of a part
+LONGEST_PART_NAME = 300  # characters of the name of a part
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff]")
 
 
@@ -80,14 +80,16 @@ def join_parts(content: Content, options: FileOptions) -> FileText:
             continue
         end = position + len(text)
         if part.kind:
-            places.append(Place(kind=part.kind, name=on_one_line(part.name)[:LONGEST_NAME], start=position, end=end))
+            places.append(
+                Place(kind=part.kind, name=on_one_line(part.name)[:LONGEST_PART_NAME], start=position, end=end)
+            )
         texts.append(text)
         position = end + len(SEPARATOR)
         if position > options.max_characters:
             raise Refusal(TOO_LARGE, f"more than max_characters={options.max_characters:,}")
     if not texts:
         raise Refusal(EMPTY)
-    left_out = tuple(part._replace(name=on_one_line(part.name)[:LONGEST_NAME]) for part in content.left_out)
+    left_out = tuple(part._replace(name=on_one_line(part.name)[:LONGEST_PART_NAME]) for part in content.left_out)
     return FileText(
         text=SEPARATOR.join(texts),
         places=tuple(places),

@@ -48,7 +48,7 @@ def test_an_exported_model_answers_unless_an_option_needs_the_pipeline(
 ):
     monkeypatch.setattr(classify, "open_exported", lambda name, trust: "exported" if is_exported else None)
     monkeypatch.setattr(classify, "open_classifier", lambda name, use_cpu: "pipeline")
-    arguments = PredictionArguments(model_name_or_path=str(tmp_path), predict="new.csv")
+    arguments = PredictionArguments(model=str(tmp_path), predict="new.csv")
     assert open_to_answer(arguments, AnswerArguments(**options)) == opened
 
 
@@ -63,4 +63,4 @@ def test_the_classifier_may_be_the_first_word(tmp_path):
     (tmp_path / "new.csv").write_text("text\nA river.\n")
     files = ["--predict", str(tmp_path / "new.csv"), "--predict_output", str(tmp_path / "answers.csv")]
     arguments, _, _ = classify.parse([str(tmp_path), *files])
-    assert arguments == classify.parse(["--model_name_or_path", str(tmp_path), *files])[0]
+    assert arguments == classify.parse(["--model", str(tmp_path), *files])[0]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from transformers import pipeline
 
-from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE
+from docsplit_hf.apps.cli.commands import COMMANDS, HELP_PAGE, help_of
 
 from ...commands import ROOT
 
@@ -31,6 +31,18 @@ def test_help_imports_neither_torch_nor_transformers(command):
     assert f"usage: docsplit {command or 'COMMAND'} " in finished.stdout
     imported = {line.rpartition("|")[2].strip() for line in finished.stderr.splitlines()}
     assert "docsplit_hf" in imported and not {"torch", "transformers", "numpy"} & imported
+
+
+READ_FILES = ("pretrain", "fit", "train", "classify", "evaluate", "embed", "watch")
+OF_CLASSIFIERS = ("classify", "audit", "suggest", "export", "watch", "demo", "serve")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_shows_options_of_files_and_of_classifiers_where_they_are_used(command):
+    options = {word for word in help_of(command).split() if word.startswith("--")}
+    assert ("--ocr" in options) == (command in READ_FILES)
+    assert ("--model" in options) == (command in OF_CLASSIFIERS)
+    assert ("--model_name_or_path" in options) == (command in ("pretrain", "fit", "train", "embed"))
 
 
 ANSWERED_AT_ONCE = {
@@ -71,7 +83,7 @@ def test_classify_opens_a_classifier_that_was_not_exported(tmp_path):
     texts = tmp_path / "texts.csv"
     texts.write_text("text\nThe river floods.\nA loan of money.\n")
     answers = tmp_path / "answers.csv"
-    words = ["classify", "--model_name_or_path", str(tmp_path / "saved"), "--predict", str(texts), "--use_cpu"]
+    words = ["classify", "--model", str(tmp_path / "saved"), "--predict", str(texts), "--use_cpu"]
     words += ["--predict_output", str(answers)]
     subprocess.run([sys.executable, "-m", "docsplit_hf", *words], check=True)
     assert pd.read_csv(answers)["label"].tolist() == ["nature", "money"]

@@ -10,12 +10,13 @@ from docsplit_hf.apps.cli.embed import EmbeddingArguments
 from docsplit_hf.apps.cli.evaluate import EvaluationArguments
 from docsplit_hf.apps.cli.fit_arguments import FitArguments
 from docsplit_hf.apps.cli.labeled_arguments import LabeledArguments
-from docsplit_hf.apps.cli.options import ALL_PRECISIONS, SHIPPED, PlainParser
+from docsplit_hf.apps.cli.options import ALL_PRECISIONS, LONG_DOCUMENTS_HELP, PASSAGES_HELP, SHIPPED, PlainParser
 from docsplit_hf.apps.cli.undo import UndoArguments
 from docsplit_hf.apps.cli.watch import WatchArguments
 from docsplit_hf.encoding.backends.openvino.engine import CALIBRATION_TEXTS
 from docsplit_hf.encoding.backends.precision import PRECISIONS
 from docsplit_hf.encoding.checkpoints.checkpoint import DEFAULT_CHECKPOINT
+from docsplit_hf.encoding.portable.configuration_knn_classifier import LONG_DOCUMENTS
 from docsplit_hf.evaluation.settings import ComparisonSettings
 
 KINDS = (PredictionArguments, AnswerArguments)
@@ -26,7 +27,7 @@ LINES = (
     (KINDS, "--predict a.csv"),
     (KINDS, "--predict=a.csv --safe_csv --explain --reject 0.05 --top_k 3"),
     (KINDS, "--predict a --safe-csv yes --explain False --labels_at 1e-1 --max_length 12 --dry_run"),
-    (KINDS, "--predict a --model_name_or_path b --text-pair-column c --bf16 true"),
+    (KINDS, "--predict a --model b --text-pair-column c --bf16 true"),
     (OF_FIT, "--dataset_name a --test_size 0.5 --long_documents whole --use_cpu --passage-length 12"),
     (OF_EVALUATE, "--models a b --tasks c --shots 1 5 --long_documents whole first --protocol full"),
     ((WatchArguments,), "--inbox a --sorted b --model c --rest 1.5"),
@@ -73,3 +74,8 @@ def test_wrong_values_are_named(line, said, capsys):
     with pytest.raises(SystemExit):
         PlainParser(KINDS, "").parse_args_into_dataclasses(["--predict", "a", *line.split()])
     assert said in capsys.readouterr().err
+
+
+def test_the_help_of_long_documents_names_each_strategy():
+    named = re.findall("'([a-z_]+)'", PASSAGES_HELP)
+    assert sorted(named) == sorted(LONG_DOCUMENTS) and "passages" not in re.findall("'([a-z_]+)'", LONG_DOCUMENTS_HELP)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,12 +24,14 @@ REFUSED = {
     "another one": ("classify", [*WITH_EXAMPLES, "--no_training"], "--no_training was removed: docsplit fit makes"),
     "no texts": ("classify", WITH_EXAMPLES, "--predict must be given: the texts to classify. To make a classifier"),
     "neither's": ("classify", [*WITH_EXAMPLES, *ANSWERS, "--max_steps=3"], "unrecognized arguments: --max_steps"),
-    "a folder of before": ("classify", [*ANSWERS, "--output_dir=o"], r"did you mean --model_name_or_path\?"),
+    "a folder of before": ("classify", [*ANSWERS, "--output_dir=o"], r"did you mean --model\?"),
     "no rate": ("classify", [*ANSWERS, "--novelty=0.05"], "limit what --reject leaves without a label: give it"),
     "no rate of errors": ("classify", [*ANSWERS, "--reject=5"], "reject must be the share .*, got 5"),
     "no classifier": ("audit", ["--output=r.json"], "a classifier must be given: the --output_dir of docsplit fit"),
     "no JSON": ("audit", ["a", "--output=r.csv"], "so --output must end in .json"),
     "no findings": ("audit", ["a", "--apply=r.json"], "There is no file r.json: write one by --output"),
+    "scans where no file is read": ("export", ["a", "--ocr"], "--ocr was removed: docsplit export reads no files"),
+    "no folder of sorted files": ("undo", [], "a folder must be given: the one into which docsplit classify has"),
     "an option that went": ("train", [*WITH_EXAMPLES, "--task_name=CoLA"], "--task_name was removed: python -m exper"),
 }
 
@@ -41,27 +44,59 @@ def test_contradictory_options_are_refused(command, options, message, monkeypatc
     assert end.value.code == 2 and re.search(message, "".join(capsys.readouterr()))
 
 
+RENAMED = {
+    "a classifier": ("classify", ["--model_name_or_path", "m", "--predict=b.csv"], ["--model", "m", "--predict=b.csv"]),
+    "with a hyphen": ("audit", ["--model-name-or-path=m"], ["--model=m"]),
+    "of suggest": ("suggest", ["--count=3", "--model_name_or_path=m"], ["--count=3", "--model=m"]),
+    "a folder": ("export", ["--folder", "m", "--precision=int8"], ["--model", "m", "--precision=int8"]),
+    "sorted files": ("undo", ["--folder=s"], ["--sorted=s"]),
+}
+
+
+@pytest.mark.parametrize("command, given, expected", RENAMED.values(), ids=RENAMED)
+def test_options_of_earlier_versions_are_read_under_their_names(command, given, expected, monkeypatch, capsys):
+    monkeypatch.setattr("docsplit_hf.__main__.import_module", lambda *_: SimpleNamespace(run=lambda: None))
+    monkeypatch.setattr("docsplit_hf.__main__.check_command", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["docsplit", command, *given])
+    main()
+    [said] = capsys.readouterr().err.splitlines()
+    assert sys.argv == [f"docsplit {command}", *expected]
+    assert re.fullmatch(rf"docsplit {command}: --[a-z_-]+ is now named --(model|sorted)\.", said)
+
+
+def test_the_encoder_of_a_new_classifier_keeps_its_name(monkeypatch, capsys):
+    monkeypatch.setattr("docsplit_hf.__main__.import_module", lambda *_: SimpleNamespace(run=lambda: None))
+    given = ["classify", "--model_name_or_path=e", *WITH_EXAMPLES, *ANSWERS]
+    monkeypatch.setattr(sys, "argv", ["docsplit", *given])
+    main()
+    assert sys.argv[1:] == given[1:] and capsys.readouterr().err == ""
+
+
 TWO = {
     "a new classifier": (
         "--dataset_name=a.csv --unlabeled_name b --predict c.csv --explain --use_cpu",
         ["--dataset_name a.csv --unlabeled_name b --use_cpu",
-         "--predict c.csv --explain --use_cpu --model_name_or_path output/classification"],
+         "--predict c.csv --explain --use_cpu --model output/classification"],
     ),
     "its folder and encoder": (
         "--dataset_name a.csv --model_name_or_path e --output_dir o --predict c.csv --explian",
         ["--dataset_name a.csv --model_name_or_path e --output_dir o",
-         "--model_name_or_path o --predict c.csv --explian"],
+         "--predict c.csv --explian --model o"],
     ),
     "its encoder as the first word": (
         "e --dataset_name a.csv --predict c.csv",
-        ["--model_name_or_path e --dataset_name a.csv",
-         "--model_name_or_path output/classification --predict c.csv"],
+        ["--dataset_name a.csv --model_name_or_path e",
+         "--predict c.csv --model output/classification"],
+    ),
+    "its encoder as the model": (
+        "--dataset_name a.csv --predict c.csv --model e",
+        ["--dataset_name a.csv --model_name_or_path e", "--predict c.csv --model output/classification"],
     ),
     "a misspelled option of fit": (
         "--dataset_name a.csv --lable_column kind --predict c.csv",
-        ["--dataset_name a.csv --lable_column kind", "--predict c.csv --model_name_or_path output/classification"],
+        ["--dataset_name a.csv --lable_column kind", "--predict c.csv --model output/classification"],
     ),
-    "a saved classifier": ("--model_name_or_path o --predict c.csv --explain", []),
+    "a saved classifier": ("--model o --predict c.csv --explain", []),
 }  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from docsplit_hf.apps.page.documents import (
     given_files,
     read_documents,
 )
-from docsplit_hf.apps.page.planned import write_answers
+from docsplit_hf.apps.page.plan import write_answers
 from docsplit_hf.apps.page.sessions import PageLimits, Session
 from docsplit_hf.apps.page.views import answer, answered, find_row
 from docsplit_hf.reading.characters import words_of

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from docsplit_hf.apps.page.planned import write_answers
+from docsplit_hf.apps.page.plan import write_answers
 from docsplit_hf.apps.page.sessions import PageLimits, Session
 from docsplit_hf.apps.page.uploads import (
     encoding_of,

@@ -9,7 +9,7 @@ from docsplit_hf.apps.server.batching import Batcher
 from docsplit_hf.apps.server.settings import ServerSettings
 from docsplit_hf.apps.server.states import Encoders
 from docsplit_hf.classifier.answering import checked_options
-from docsplit_hf.classifier.exported_classifier import Classifier
+from docsplit_hf.classifier.exported_classifier import ExportedClassifier
 from docsplit_hf.classifier.pipeline import KNNClassifierPipeline
 from docsplit_hf.encoding.exported.export import export_classifier
 
@@ -44,7 +44,7 @@ def assert_answers(found, expected):
 
 def test_the_state_is_exported_if_it_may_be(exported, fitted_folder):
     state = Encoders(exported=True).open(exported)
-    assert isinstance(state.pipe, Classifier) and state.pipe.embedder.config.precision == "float32"
+    assert isinstance(state.pipe, ExportedClassifier) and state.pipe.embedder.config.precision == "float32"
     assert isinstance(Encoders().open(exported).pipe, KNNClassifierPipeline)
     bare = Encoders(exported=True).open(fitted_folder)
     assert isinstance(bare.pipe, KNNClassifierPipeline)
@@ -55,7 +55,7 @@ def test_a_model_of_somebody_else_is_opened_only_if_it_is_trusted(exported, tmp_
     monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path))
     assert isinstance(Encoders(exported=True).open(exported).pipe, KNNClassifierPipeline)
     assert "The exported model is not used: " in caplog.text and "exported by somebody else" in caplog.text
-    assert isinstance(Encoders(exported=True, trust=True).open(exported).pipe, Classifier)
+    assert isinstance(Encoders(exported=True, trust=True).open(exported).pipe, ExportedClassifier)
 
 
 def test_requests_are_read_together_and_long_ones_apart(exported, loaded):

@@ -27,6 +27,14 @@ def test_a_record_is_found_by_its_key_and_not_by_names(tmp_path):
     assert store.find(RECORD | {"seed": 1}) is None
 
 
+def test_records_name_the_ensemble_as_today(tmp_path):
+    earlier = RECORD | {"system": "A, fitted mixture", "settings": {"probe": "fitted mixture", "max_length": 512}}
+    store = ResultStore(tmp_path, {"command": "first"})
+    store.add(earlier)
+    today = RECORD | {"system": "A, ensemble", "settings": {"probe": "ensemble", "max_length": 512}}
+    assert ResultStore(tmp_path).records == [today | {"run": 0}]
+
+
 def test_a_run_without_new_measurements_does_not_change_the_file(tmp_path):
     store = ResultStore(tmp_path, {"command": "first"})
     store.describe_task("b", {"test": 3})

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.evaluation.probes import FITTED
 from docsplit_hf.evaluation.systems import TfidfSystem
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
 from experiments.evaluation.experiment import EvaluationSettings, PlannedMeasurement
-from experiments.evaluation.protocols import LARGEST_CLASS
+from experiments.evaluation.protocols import ENSEMBLE, LARGEST_CLASS
 from experiments.evaluation.results import ResultStore
 from experiments.evaluation.runner import describe_task, run_protocols, short_names
 from experiments.evaluation.systems import EncoderSystem, load_system
@@ -90,19 +89,19 @@ def test_measurements_before_an_error_are_kept_and_the_error_names_system_and_ta
     assert len(ResultStore(tmp_path).records) == 3
 
 
-def test_the_fitted_mixture_and_the_largest_class_have_rows(tmp_path, task):
-    """The mixture is what fit() answers after the same examples."""
+def test_the_ensemble_and_the_largest_class_have_rows(tmp_path, task):
+    """The ensemble is what fit() answers after the same examples."""
     systems = {"tfidf": TfidfSystem(), "small": load_system("docsplit-small-en")}
     records, _ = run_protocols(systems, [task], ["full"], SETTINGS, ResultStore(tmp_path))
     found = {record["system"]: record["metrics"]["accuracy"] for record in records}
-    assert list(found) == ["tfidf", LARGEST_CLASS, "docsplit-small-en", f"docsplit-small-en, {FITTED}"]
+    assert list(found) == ["tfidf", LARGEST_CLASS, "docsplit-small-en", f"docsplit-small-en, {ENSEMBLE}"]
     assert found[LARGEST_CLASS] == max(np.bincount(task.test_labels)) / 16
     keys = load_system("docsplit-small-en").features(task.train_texts, task.test_texts)
     store = KNNDatastore(keys[0], [task.label_names[i] for i in task.train_labels], (), task.train_texts)
     store.fitted = fit_experts(Problem(store.snapshot), show_progress=False).to_state()
     said = score_texts(prepare_experts(store.snapshot), keys[1], task.test_texts, None).probabilities.argmax(1)
     said = [task.label_names.index(store.label_names[i]) for i in said]
-    assert found[f"docsplit-small-en, {FITTED}"] == np.mean(said == task.test_labels)
+    assert found[f"docsplit-small-en, {ENSEMBLE}"] == np.mean(said == task.test_labels)
 
 
 def test_everything_is_planned_before_anything_is_measured(tmp_path, task, monkeypatch):

@@ -11,7 +11,7 @@ from docsplit_hf.fitting.experts.registry import EXPERTS
 
 from .stores import NAMES, make_keys, make_texts, score
 
-EXPERT_NAMES = [name for name in EXPERTS if name != "names"]
+EXPERT_NAMES = [name for name in EXPERTS if name != "label_names"]
 
 
 def store_of(examples, documents):

@@ -133,7 +133,7 @@ def prior(names, examples=12):
     snapshot = make_store(examples).snapshot
     corpus = make_corpus(snapshot)
     targets = one_hot(snapshot.labels, np.arange(3))
-    return EXPERTS["names"].prior(data_with_names(corpus, targets, names))
+    return EXPERTS["label_names"].prior(data_with_names(corpus, targets, names))
 
 
 def data_with_names(corpus, targets, names, is_text=None):
@@ -188,7 +188,7 @@ def test_names_refine_propagated_labels_and_examples_keep_theirs():
 def test_the_names_expert_needs_one_label_per_text(multi_label, expected):
     store = make_store(multi_label=multi_label)
     fitted = fit_experts(Problem(store.snapshot, name_embeddings=RIGHT), show_progress=False)
-    assert ("names" in fitted.ensemble.experts) is expected
+    assert ("label_names" in fitted.ensemble.experts) is expected
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ..schemas import ClassifyRequest
 from ..server import Server
 
 SUFFIX = re.compile(r"\.\w{1,10}")
-LONGEST_NAME = 200  # characters
+LONGEST_UPLOAD_NAME = 200  # characters
 
 
 def add_classify(app: FastAPI, server: Server) -> None:
@@ -84,7 +84,7 @@ async def _classify_files(request: Request, server: Server) -> Response:
 
 def name_of(upload: UploadFile) -> str:
     """The name of an uploaded file, without folders."""
-    return Path((upload.filename or "").replace("\\", "/")).name[:LONGEST_NAME] or "file"
+    return Path((upload.filename or "").replace("\\", "/")).name[:LONGEST_UPLOAD_NAME] or "file"
 
 
 def text_of_upload(upload: UploadFile) -> str | FailedFile:

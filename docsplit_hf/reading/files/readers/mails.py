@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 
 from ...characters import replace_lone_surrogates
 from ..failures import ENCRYPTED
-from ..parts import LONGEST_NAME, Budget, Content, Inner, Part
+from ..parts import LONGEST_PART_NAME, Budget, Content, Inner, Part
 from ..places import PART, LeftOut
 from .html_text import text_of_html
 from .plain_text import decode_html, decode_text, with_line_ends
@@ -128,7 +128,7 @@ class _Tree:
             read = partial(mail.get_payload, decode=True)
             self.content.inner.append(Inner(f"{place}{ATTACHMENT}: {title.removesuffix('.eml')}.eml", read))
         else:
-            self.waiting.append((mail, f"{place}{ATTACHMENT}: {title[:LONGEST_NAME]}, "))
+            self.waiting.append((mail, f"{place}{ATTACHMENT}: {title[:LONGEST_PART_NAME]}, "))
 
     def _decoded(self, payload: bytes, charset: str | None, is_markup: bool) -> str:
         """The text of a payload, in the encoding that its part declares if it holds."""

@@ -17,7 +17,7 @@ from .zip_files import ZipMembers
 BESIDE_BODY = ("footnotes", "endnotes", "diagramData")  # parts of a Word file with text of their own
 BESIDE_SLIDE = ("diagramData", "chart", "notesSlide")  # parts of a slide with text of their own
 EMBEDDED_KINDS = ("aFChunk", "oleObject", "package")
-LONGEST_NAME = 80  # characters of the title of a chapter
+LONGEST_CHAPTER_TITLE = 80  # characters of the title of a chapter
 
 
 def read_docx(content: bytes, budget: Budget) -> Content:
@@ -100,7 +100,7 @@ def read_epub(content: bytes, budget: Budget) -> Content:
         budget.take_pages(1)
         path = _resolve(package, unquote(item.get("href", "")))
         text = text_of_html(decode_html(members.read(path), budget.options))
-        name = text.partition("\n")[0][:LONGEST_NAME] or posixpath.basename(path)
+        name = text.partition("\n")[0][:LONGEST_CHAPTER_TITLE] or posixpath.basename(path)
         parts.append(Part(kind=PART, name=name, text=text))
     if not parts:
         raise Refusal(EMPTY, "no chapters")

@@ -11,8 +11,8 @@ from scipy.stats import t
 
 from docsplit_hf import KNNDatastore
 from docsplit_hf.encoding.classifier_embedder import ClassifierEmbedder
-from docsplit_hf.fitting.drift import measure
-from docsplit_hf.fitting.drift.measure import (
+from docsplit_hf.fitting.drift import measure_drift as measuring
+from docsplit_hf.fitting.drift.measure_drift import (
     DriftPeriod,
     closeness_to_others,
     known_words,
@@ -81,7 +81,7 @@ def as_dataset(texts):
 
 @pytest.mark.parametrize("window", [1024, 5])
 def test_texts_may_have_any_form(window, fitted, texts, monkeypatch):
-    monkeypatch.setattr(measure, "TEXTS_PER_WINDOW", window)
+    monkeypatch.setattr(measuring, "TEXTS_PER_WINDOW", window)
     came = [*NEW[:6], "", *texts[36:]]
     earlier = texts[32:36]
     expected = fitted.measure_drift(came, earlier)

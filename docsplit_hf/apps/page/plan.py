@@ -21,7 +21,7 @@ DOCUMENT_COLUMNS = {"File": "30%", "Label": "18%", "Page": "13%", "Reason": "24%
 TEXT_COLUMNS = {"Text": "44%", "Label": "19%", "Reason": "22%", "Sure": "15%"}
 ANSWERS = "answers.csv"
 PREVIEW_ROWS = 50  # answers to a table that the page shows
-ANSWER_COLUMNS = ("label", "score")  # beside those of a table
+RESERVED_COLUMNS = ("label", "score")  # of answers; columns of a table with these names are renamed
 
 
 def how_sure(one: PlannedText) -> str:
@@ -81,7 +81,7 @@ def write_answers(session: Session) -> Path:
 
     rows: list[Row] = []
     for one in session.planned:
-        own = {f"input_{name}" if name in ANSWER_COLUMNS else name: value for name, value in one.row.items()}
+        own = {f"input_{name}" if name in RESERVED_COLUMNS else name: value for name, value in one.row.items()}
         answer = {"label": one.label, "score": one.score}
         if one.file is not None:
             answer |= {"page": one.page, "reason": one.checked or one.reason}

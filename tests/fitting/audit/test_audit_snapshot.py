@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from docsplit_hf import KNNDatastore
-from docsplit_hf.fitting.audit import examine
-from docsplit_hf.fitting.audit.examine import audit_snapshot, corrections, out_of_fold
+from docsplit_hf.fitting.audit import audit_snapshot as auditing
+from docsplit_hf.fitting.audit.audit_snapshot import audit_snapshot, corrections, out_of_fold
 from docsplit_hf.fitting.audit.report import Audit, Duplicates, LabelIssue, Outlier
 from docsplit_hf.fitting.ensemble import held_out_scores
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
@@ -205,11 +205,11 @@ def test_examples_without_an_answer_are_counted_by_reason():
 
 
 def test_of_many_labels_the_examples_that_are_not_held_out_are_counted(monkeypatch):
-    for module in (examine, held_out_scores):
+    for module in (auditing, held_out_scores):
         monkeypatch.setattr(module, "MANY_LABELS", 2)
     monkeypatch.setattr(held_out_scores, "ENOUGH_HELD_OUT", 13)
     found = out_of_fold(fitted_store(60, 0).snapshot)
-    assert 13 <= len(found.rows) < 30 and found.missing == {examine.ENOUGH_OTHERS: 60 - len(found.rows)}
+    assert 13 <= len(found.rows) < 30 and found.missing == {auditing.ENOUGH_OTHERS: 60 - len(found.rows)}
 
 
 def test_experts_fitted_on_held_out_texts_cannot_audit():

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 MOST_TERMS = 10_000  # of the continued fraction; it takes about the root of the larger parameter
+CONVERGED = 1e-14  # relative change of the fraction; rounding errors can stay above the last digit forever
 LEAST = 1e-300  # replaces 0 as a denominator
 log_gamma = np.vectorize(math.lgamma, otypes=[np.float64])
 
@@ -39,7 +40,7 @@ def _continued_fraction(a: np.ndarray, b: np.ndarray, x: np.ndarray) -> np.ndarr
             d = 1 / _not_zero(1 + coefficient * d)
             c = _not_zero(1 + coefficient / c)
             value = value * c * d
-        if np.all(np.abs(c * d - 1) < np.finfo(np.float64).eps):
+        if np.all(np.abs(c * d - 1) < CONVERGED):
             break
     return value
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from .pages import Figure, Figures
-from .records import RESULTS, benchmark, chosen, content
+from .records import RESULTS, benchmark, chosen, content, half_interval
 
 MINILM = "all-MiniLM-L6-v2"
 INCLUDED = "docsplit-small-en"
+# Of SetFit's table, by the names of the figures
+SYSTEMS = {"probe": "probe", "fit": "fit", "documents": "fit, documents", "SetFit": f"SetFit, {MINILM}"}
+FIVE_SETS = ("ag_news", "SentEval-CR", "emotion", "sst5", "amazon_counterfactual_en")
 
 
 def published() -> Figures:
@@ -20,6 +23,7 @@ def published() -> Figures:
         **intents_by_fit(),
         "intents": intents.rows(RESULTS / "few_labels" / "intents.jsonl"),
         **beside_setfit(),
+        **five_sets(),
         "setfit": setfit_table.rows(RESULTS / "few_labels" / "setfit_table.jsonl"),
         "sib200": sib200.rows(RESULTS / "few_labels" / "sib200.jsonl"),
     }
@@ -64,17 +68,36 @@ def intents_by_fit() -> dict[str, Figure]:
 
 def beside_setfit() -> dict[str, Figure]:
     """Return the means of SetFit's table that sentences name."""
-    records = content("few_labels/setfit_table.jsonl")
     means = {}
     for name in ("ag_news", "SentEval-CR", "emotion"):
-        for system, short in (("probe", "probe"), ("fit", "fit"), ("fit, documents", "documents")):
-            scores = [record["score"] for record in chosen(records, set=name, system=system, per_label=8)]
-            means[f"{name}, {short}"] = float(np.mean(scores))
-        [published] = chosen(
-            content("few_labels/setfit_published.jsonl"), set=name, system=f"SetFit, {MINILM}", per_label=8
-        )
-        means[f"{name}, SetFit"] = float(np.mean(published["scores"]))
+        for short, system in SYSTEMS.items():
+            means[f"{name}, {short}"] = float(np.mean(scores_of_draws(name, system)))
     emotion = means.pop("emotion, fit") - means.pop("emotion, probe")
     named = ("ag_news, documents", "ag_news, SetFit", "ag_news, fit")
     named += ("SentEval-CR, fit", "SentEval-CR, documents", "SentEval-CR, SetFit")
     return {name: means[name] for name in named} | {"emotion, fit above the probe": emotion}
+
+
+def five_sets() -> dict[str, Figure]:
+    """Return means over SetFit's sets with eight labels and their intervals, and on how many sets we win and lose."""
+    scores = {}
+    for short, system in SYSTEMS.items():
+        scores[short] = np.array([scores_of_draws(name, system) for name in FIVE_SETS])
+    figures: dict[str, Figure] = {}
+    for short, of_sets in scores.items():
+        by_draw = of_sets.mean(axis=0)
+        figures[f"five sets, {short}"] = (float(by_draw.mean()), half_interval(by_draw))
+    for short in ("documents", "fit"):
+        gains = scores[short].mean(axis=1) - scores["SetFit"].mean(axis=1)
+        figures[f"five sets, {short}, won"] = int(np.sum(gains > 0))
+        figures[f"five sets, {short}, lost"] = int(np.sum(gains < 0))
+    return figures
+
+
+def scores_of_draws(name: str, system: str) -> list[float]:
+    """Return the scores of a set with eight labels, by draw; SetFit's are published."""
+    if system.startswith("SetFit"):
+        [published] = chosen(content("few_labels/setfit_published.jsonl"), set=name, system=system, per_label=8)
+        return published["scores"]
+    records = chosen(content("few_labels/setfit_table.jsonl"), set=name, system=system, per_label=8, encoder=MINILM)
+    return [record["score"] for record in sorted(records, key=lambda record: record["seed"])]

@@ -1,6 +1,7 @@
 """What the pages claim of the records beyond a figure."""
 
 import numpy as np
+from scipy.stats import ttest_ind
 
 from benchmarks.quality.published import intents
 from docs.figures import (
@@ -11,6 +12,7 @@ from docs.figures import (
     longer_study,
     neighbors,
     projection,
+    published,
     reliability,
     results,
     study,
@@ -52,6 +54,22 @@ def test_clusters_give_the_same_shards_after_a_kill():
 def test_setfit_is_ahead_only_on_sentiment():
     found = few_labels.against_setfit()
     assert [(task, labels) for (task, labels, _), one in found.items() if one.setfit > one.ours] == [("fakenews", "5")]
+
+
+def test_beyond_chance_setfit_is_above_on_opinions_and_below_on_news_with_documents():
+    above = {"documents": [], "fit": []}
+    below = {"documents": [], "fit": []}
+    for system, shown in (("documents", "fit, documents"), ("fit", "fit")):
+        for name in published.FIVE_SETS:
+            theirs = published.scores_of_draws(name, published.SYSTEMS["SetFit"])
+            difference = ttest_ind(published.scores_of_draws(name, shown), theirs, equal_var=False)
+            interval = difference.confidence_interval()
+            if interval.low > 0:
+                above[system].append(name)
+            if interval.high < 0:
+                below[system].append(name)
+    assert above == {"documents": ["ag_news"], "fit": []}
+    assert below == {"documents": ["sst5"], "fit": ["ag_news", "sst5"]}
 
 
 def test_setfit_had_the_same_settings_on_the_unseen_sets():

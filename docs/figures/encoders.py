@@ -27,6 +27,7 @@ def encoders() -> Figures:
         "static": static(),
         "speed": speed(),
         "int8": int8(),
+        "prompt": prompt(),
     }
     for per_label in ("5", "20"):
         for encoder in ENCODERS:
@@ -53,6 +54,23 @@ def quality() -> list[Row]:
         (encoder, *(f"{means[encoder, count, system]:.1f}" for count in ("5", "20") for system in SYSTEMS))
         for encoder in ENCODERS
     ]
+
+
+def prompt() -> list[Row]:
+    """Return macro F1 in percent with a prompt and without, by data set, of draws that were measured with both."""
+    records = pd.DataFrame(content("encoders/prompts.jsonl"))
+    both = 100 * records.pivot(index=["task", "system", "draw"], columns="encoder", values="macro_f1").dropna()
+    of_sets = both.groupby(["system", "task"]).mean()
+    systems = [system for system in SYSTEMS if system in of_sets.index.levels[0]]
+    rows = []
+    for task in (*of_sets.index.levels[1], "mean"):
+        row = [task.replace("_", r"\_")]
+        for system in systems:
+            own = of_sets.loc[system]
+            found = own.mean() if task == "mean" else own.loc[task]
+            row += [f"{found['e5_query']:.1f}", f"{found['e5_plain']:.1f}"]
+        rows.append(tuple(row))
+    return rows
 
 
 def published() -> list[Row]:

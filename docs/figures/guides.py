@@ -44,9 +44,6 @@ def coming_from_setfit() -> Figures:
     bbc = found["bbc", "5", "default"]
     news = found["fakenews", "5", "default"]
     return {
-        "ours": mean_of("ours", "5"),
-        "SetFit": mean_of("setfit", "5"),
-        "without documents": mean_of("ours_without_documents", "5"),
         "SetFit, seconds": bbc.setfit_seconds,
         "ours, seconds": bbc.our_seconds,
         "SetFit ahead, fakenews": news.setfit - news.ours,

@@ -51,10 +51,13 @@ def test_texts_that_differ_in_how_they_are_written_are_told_apart_and_explained(
     experts = prepare_experts(store.snapshot)
     answers = score_texts(experts, keys, asked, None)
     assert (answers.weighted_logits[1].argmax(1) == np.repeat([0, 1], 5)).all()
-    described = explain(answers, experts.ensemble, 0, 0)["style"]
-    assert described
+    found = explain(answers, experts.ensemble, 0, 0)
+    described = found["style"]
+    assert described and "style_against" not in found
     assert any("exclamation marks" in part or "capital" in part for part in described)
-    assert "style" not in explain(answers, experts.ensemble, 0, 1)
+    assert found["summary"].endswith(f" How it is written: {'; '.join(described)}.")
+    of_other = explain(answers, experts.ensemble, 0, 1)
+    assert "style" not in of_other and of_other["style_against"] == described
 
 
 def test_the_report_describes_how_each_label_is_written():

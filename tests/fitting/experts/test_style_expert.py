@@ -142,6 +142,24 @@ def test_words_are_counted_as_a_reader_counts_them():
     assert (found["words in capitals"], found["stretched letters, as in sooo"]) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("An Effort to Save Flint, Mich., by Shrinking It", 1),
+        ("Dr. Wolf and Mrs. Fox have No. 5 of 3.5 U.S. dollars.", 1),
+        ("See www.a.com, e.g. the first page. It is short.", 2),
+        ('"I saw it." He left. So did I. They stayed!', 4),
+        ("it is iron . it is ore .", 2),
+        ("Wait... what?! we stay. ", 3),
+        ("Wir fahren. Über Land", 2),
+        ("Он ушёл. Она осталась.", 2),
+        ("One line\n\nand another", 2),
+    ],
+)
+def test_a_full_stop_of_an_abbreviation_ends_no_sentence(text, sentences):
+    assert counted(text)["N sentences"] == pytest.approx(sentences)
+
+
 def test_sentences_of_languages_without_spaces_are_measured_in_characters():
     found = counted("我喜欢这本书。你呢？")
     assert found["N sentences"] == pytest.approx(2)

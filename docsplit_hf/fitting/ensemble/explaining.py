@@ -22,7 +22,7 @@ MOST_TIMES = 1000.0  # told of evidence that makes a label more likely still
 EVIDENCE = {
     "classifier": "meaning",
     "topics": "meaning",
-    "neighbors": "similar texts",
+    "neighbors": "labels of similar texts",
     "naive_bayes": "words",
     "word_regression": "words",
     "style": "how it is written",
@@ -66,7 +66,10 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
         words=_top_words(scored, ensemble, row, column, against, sign=1),
         words_against=_top_words(scored, ensemble, row, column, against, sign=-1),
     )
-    for field, sign, first, second in (("style", 1, column, against), ("style_against", -1, against, column)):
+    for field, said, sign, first, second in (
+        ("style", "For it", 1, column, against),
+        ("style_against", "Against it", -1, against, column),
+    ):
         described = [
             words
             for name, contribution in contributions.items()
@@ -75,7 +78,7 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
         ]
         if described:
             explanation[field] = described
-            explanation["summary"] += f" How it is written: {'; '.join(described)}."
+            explanation["summary"] += f" {said} in how it is written: {'; '.join(described)}."
     return explanation
 
 

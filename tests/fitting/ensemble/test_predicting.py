@@ -116,8 +116,8 @@ def test_with_several_labels_words_speak_for_or_against_each():
         (
             "b",
             {"classifier": np.log(2), "topics": np.log(1.5), "neighbors": np.log(5), "style": -np.log(4)},
-            "'a' rather than 'b'. More likely by similar texts (5.0 times), meaning (3.0 times). Less likely by how it "
-            "is written (4.0 times).",
+            "'a' rather than 'b'. More likely by labels of similar texts (5.0 times), meaning (3.0 times). Less likely "
+            "by how it is written (4.0 times).",
         ),
         (
             "b",

@@ -55,9 +55,10 @@ def test_texts_that_differ_in_how_they_are_written_are_told_apart_and_explained(
     described = found["style"]
     assert described and "style_against" not in found
     assert any("exclamation marks" in part or "capital" in part for part in described)
-    assert found["summary"].endswith(f" How it is written: {'; '.join(described)}.")
+    assert found["summary"].endswith(f" For it in how it is written: {'; '.join(described)}.")
     of_other = explain(answers, experts.ensemble, 0, 1)
     assert "style" not in of_other and of_other["style_against"] == described
+    assert of_other["summary"].endswith(f" Against it in how it is written: {'; '.join(described)}.")
 
 
 def test_the_report_describes_how_each_label_is_written():

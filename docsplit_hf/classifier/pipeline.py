@@ -186,8 +186,9 @@ class KNNClassifierPipeline(TextClassificationPipeline):
               ``fit`` propagated to them, with ``label_probability``. With ``top_k``, each label has only the neighbors
               with that label.
             - ``explanation``: ``experts``, each expert's contribution to the log odds of the label versus the runner-up
-              (named in ``against``); ``words``, the words that contribute most; and ``style``, if how the text is
-              written speaks for the label. For a label added after ``fit`` a ``note`` instead.
+              (named in ``against``), and the same in plain words, ``summary``; ``words`` that contribute most, and
+              ``words_against``, with negative weights; and ``style``, if how the text is written speaks for the label,
+              or ``style_against``. For a label added after ``fit`` a ``note`` instead.
             - ``novelty``: the fraction of held-out examples with a higher familiarity than the text: near 1 for a text
               of no known class. ``read``: the fraction of the text that was read. ``documents``: the nearest documents.
             - ``labels``, if texts may have several and experts were fitted: labels whose probability exceeds their

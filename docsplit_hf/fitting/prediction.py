@@ -38,8 +38,11 @@ class Explanation(TypedDict, total=False):
 
     against: str | None  # the next best label; None if a text may have several
     experts: dict[str, float]  # contributions to the log odds, by expert
-    words: list[WordWeight]
+    summary: str  # what makes the label more likely, what makes it less likely, and how many times
+    words: list[WordWeight]  # that speak most for the label
+    words_against: list[WordWeight]  # that speak most against it; with negative weights
     style: list[str]  # what speaks for the label in how the text is written
+    style_against: list[str]  # what speaks against the label, where style as a whole does
     note: str  # for a label added after fit, instead of contributions
     passage: TextSpan  # the passage of the text with the highest probability of the label
 

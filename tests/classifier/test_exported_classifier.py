@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ from docsplit_hf.storage.classifier_folder import EXPORTED
 
 from ..documents import write_pdf
 
+FIGURES = re.compile(r"\d+\.\d")
 LIGHT = Path(__file__).parents[1] / "end_to_end" / "light.py"
 
 
@@ -32,7 +34,10 @@ def assert_close(found, expected):
     if isinstance(expected, dict):
         assert found.keys() == expected.keys()
         for name, value in expected.items():
-            assert_close(found[name], value)
+            if name == "summary":  # its figures are those of the experts, which are compared, too
+                assert FIGURES.sub("", found[name]) == FIGURES.sub("", value)
+            else:
+                assert_close(found[name], value)
     elif isinstance(expected, list):
         assert len(found) == len(expected)
         for one, other in zip(found, expected, strict=True):

@@ -198,7 +198,7 @@ def _use(parts: Parts, limits: PageLimits) -> None:
             parts["answer"] = gr.HTML(elem_id="answer", container=True)
             _chooser(parts, "answer", "Click the right label, and the page learns from it:")
         with gr.Column(scale=3, min_width=300):
-            parts["words"] = _highlighted("Words that decided")
+            parts["words"] = _highlighted("Words that decided (with −: against it)")
             parts["passage"] = _highlighted("The passage that decided")
             with gr.Accordion("The most similar of your texts", open=False):
                 for number in range(SHOWN_NEIGHBORS):

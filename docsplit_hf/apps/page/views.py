@@ -130,7 +130,7 @@ class ShownAnswer(NamedTuple):
     is_given: bool  # False if the answer is left out as unsure
     probabilities: dict[str, float]  # by label, the highest first
     confidence: str  # a sentence
-    words: HighlightedText  # the decisive words
+    words: HighlightedText  # the decisive words, then those against the label, with a minus sign
     passage: HighlightedText  # the decisive passage
     passage_caption: str
     neighbors: list[tuple[str, HighlightedText]]  # the label and its part of the vote, and the nearest passage
@@ -145,18 +145,17 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
         raise ValueError("Write a text to classify first.")
     session.limits.check_texts([text])
     session.check_labeled()
-    pipe = session.pipe
     fitted = session.fitted
     is_measured = fitted is not None and len(fitted.held_out.ids) > 0
     error_rate = error_rate_of(session, percent) if percent else None
-    best = pipe(
+    best = session.pipe(
         text,
         return_neighbors=SHOWN_NEIGHBORS,
         explain=fitted is not None,
         return_novelty=is_measured,
         reject=error_rate,
     )[0]
-    probabilities = {one["label"]: one["score"] for one in pipe(text, top_k=None)}
+    probabilities = {one["label"]: one["score"] for one in session.pipe(text, top_k=None)}
     is_given = best["label"] is not None
     label = best["label"] if is_given else next(iter(probabilities))
     is_novel = is_measured and best["novelty"] > fitted.guarantees.novelty_limit()
@@ -169,8 +168,8 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
             confidence += f" Not sure which one: perhaps {most_probable}, {percentage(probability)}."
     explanation = best.get("explanation", {})
     words = decisive_words(best)
-    if "style" in explanation:
-        confidence += f" How it is written: {'; '.join(explanation['style'])}."
+    if "summary" in explanation:
+        confidence += f" {explanation['summary']}"
     passage = explanation.get("passage")
     is_part = passage is not None and passage["end"] - passage["start"] < len(text)
     return ShownAnswer(
@@ -178,7 +177,12 @@ def answer(session: Session, text: str, percent: int | None = None) -> ShownAnsw
         is_given=is_given,
         probabilities=probabilities,
         confidence=confidence,
-        words=[part for word in words for part in ((word, WORD), ("  ", None))],
+        words=[
+            part
+            for sign, of_side in (("", words), ("−", decisive_words(best, "words_against")))
+            for word in of_side
+            for part in ((f"{sign}{word}", WORD), ("  ", None))
+        ],
         passage=highlight_passage(text, words, passage),
         passage_caption=(
             f"The passage that decided, {passage['start'] / len(text):.0%} into the text" if is_part else "The text"

@@ -73,18 +73,19 @@ def page_of(answer: Mapping[str, Any]) -> str | None:
 
 
 def reason_of(answer: Mapping[str, Any]) -> str | None:
-    """Say why an answer is as it is: why a file has no label, or the words that decided, if they were asked for."""
+    """Say why an answer is as it is: why a file has no label, or the words for and against it, if asked for."""
     if answer.get("reason"):
         detail = answer.get("detail")
         return f"{answer['reason']} ({detail})" if detail else answer["reason"]
     if answer["label"] is None:
         return NOT_SURE
-    return ", ".join(decisive_words(answer)) or None
+    sides = {"": decisive_words(answer), "against it: ": decisive_words(answer, "words_against")}
+    return "; ".join(f"{lead}{', '.join(words)}" for lead, words in sides.items() if words) or None
 
 
-def decisive_words(answer: Mapping[str, Any]) -> list[str]:
-    """The words that contribute most to an answer, if they were asked for."""
-    return [one["word"] for one in answer.get("explanation", {}).get("words", ())][:SHOWN_WORDS]
+def decisive_words(answer: Mapping[str, Any], side: str = "words") -> list[str]:
+    """The words that speak most for an answer, or against it ("words_against"), if they were asked for."""
+    return [one["word"] for one in answer.get("explanation", {}).get(side, ())][:SHOWN_WORDS]
 
 
 def check_not_inside(folder: Path, source: Path) -> None:

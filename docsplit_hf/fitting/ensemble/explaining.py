@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,7 +16,17 @@ from .fitted_ensemble import Ensemble
 from .scoring import Scores
 
 MAX_EXPLAINED_WORDS = 5
-LEAST_DESCRIBED = 0.05  # contribution of style to the log odds: it is not described where it adds less
+LEAST_DESCRIBED = 0.05  # contribution to the log odds: what makes a label less than 1.05 times as likely is not told
+MOST_TIMES = 1000.0  # told of evidence that makes a label more likely still
+# What experts read, in plain words; of the others, and of the class proportions, the name says it.
+EVIDENCE = {
+    "classifier": "meaning",
+    "topics": "meaning",
+    "neighbors": "labels of similar texts",
+    "naive_bayes": "words",
+    "word_regression": "words",
+    "style": "how it is written",
+}
 CLASS_PROPORTIONS = "class proportions"  # contribution of the shift, beside those of the experts
 ADDED_AFTER_FIT = (
     "This label was added after fit(), and only neighbors predict it. Call fit() again to use all experts."
@@ -34,12 +44,13 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
 
     Returns:
         The next best label, ``against``; the contribution of each of the ``experts``, and of the label proportions
-        ("class proportions"), to the log odds of the two labels; the ``words`` that contribute most; and what speaks
-        for the label in how the text is written, ``style``. For a label added after ``fit``, a ``note`` instead.
+        ("class proportions"), to the log odds of the two labels, and the same in plain words, ``summary``; the
+        ``words`` that speak most for the label, and ``words_against``; and what speaks for it in how the text is
+        written, ``style``, or against it, ``style_against``. For a label added after ``fit``, a ``note`` instead.
     """
     compared = _compared(scored, ensemble, row, label)
     if compared is None:
-        return Explanation(against=None, experts={}, words=[], note=ADDED_AFTER_FIT)
+        return Explanation(against=None, experts={}, words=[], words_against=[], note=ADDED_AFTER_FIT)
     column, against = compared
     scores = scored.weighted_logits[:, row]
     shift = ensemble.learned.shift
@@ -47,21 +58,46 @@ def explain(scored: Scores, ensemble: Ensemble, row: int, label: int) -> Explana
     contributions = dict(zip(ensemble.experts, log_odds.tolist(), strict=True))
     if against is not None and shift.any():
         contributions[CLASS_PROPORTIONS] = float(shift[column] - shift[against])
+    next_best = None if against is None else ensemble.labels[against]
     explanation = Explanation(
-        against=None if against is None else ensemble.labels[against],
+        against=next_best,
         experts=contributions,
-        words=_top_words(scored, ensemble, row, column, against),
+        summary=_summary(ensemble.labels[column], next_best, contributions),
+        words=_top_words(scored, ensemble, row, column, against, sign=1),
+        words_against=_top_words(scored, ensemble, row, column, against, sign=-1),
     )
-    if scored.style is not None:
+    for field, said, sign, first, second in (
+        ("style", "For it", 1, column, against),
+        ("style_against", "Against it", -1, against, column),
+    ):
         described = [
             words
             for name, contribution in contributions.items()
-            if contribution >= LEAST_DESCRIBED and name in EXPERTS
-            for words in EXPERTS[name].described(ensemble.learned.by_expert[name], scored.style[row], column, against)
+            if scored.style is not None and name in EXPERTS and sign * contribution >= LEAST_DESCRIBED
+            for words in EXPERTS[name].described(ensemble.learned.by_expert[name], scored.style[row], first, second)
         ]
         if described:
-            explanation["style"] = described
+            explanation[field] = described
+            explanation["summary"] += f" {said} in how it is written: {'; '.join(described)}."
     return explanation
+
+
+def _summary(label: str, against: str | None, contributions: Mapping[str, float]) -> str:
+    """Say what makes a label more likely, what makes it less likely, and how many times."""
+    total_of: defaultdict[str, float] = defaultdict(float)
+    for name, contribution in contributions.items():
+        total_of[EVIDENCE.get(name, name.replace("_", " "))] += contribution
+
+    def listed(sign: int) -> str:
+        found = [
+            f"{evidence} ({min(np.exp(sign * total_of[evidence]), MOST_TIMES):,.1f} times)"
+            for evidence in sorted(total_of, key=lambda evidence: -sign * total_of[evidence])
+            if sign * total_of[evidence] >= LEAST_DESCRIBED
+        ]
+        return ", ".join(found) or "hardly anything"
+
+    compared = "or not" if against is None else f"rather than {against!r}"
+    return f"{label!r} {compared}. More likely by {listed(1)}. Less likely by {listed(-1)}."
 
 
 def _compared(scored: Scores, ensemble: Ensemble, row: int, label: int) -> tuple[int, int | None] | None:
@@ -77,15 +113,19 @@ def _compared(scored: Scores, ensemble: Ensemble, row: int, label: int) -> tuple
     return column, int(logits.argmax())
 
 
-def _top_words(scored: Scores, ensemble: Ensemble, row: int, column: int, against: int | None) -> list[WordWeight]:
-    """Find the words that contribute most."""
+def _top_words(
+    scored: Scores, ensemble: Ensemble, row: int, column: int, against: int | None, sign: int
+) -> list[WordWeight]:
+    """Find the words that speak most for a label, with the sign 1, or most against it, with -1."""
     if scored.words is None:
         return []
     contributions = _word_contributions(scored, ensemble, row, column, against, ensemble.weights)
     terms = scored.words.row(row).indices
-    best = np.argsort(-contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
+    best = np.argsort(-sign * contributions, kind="stable")[:MAX_EXPLAINED_WORDS]
     return [
-        WordWeight(word=ensemble.terms[terms[i]], weight=float(contributions[i])) for i in best if contributions[i] > 0
+        WordWeight(word=ensemble.terms[terms[i]], weight=float(contributions[i]))
+        for i in best
+        if sign * contributions[i] > 0
     ]
 
 
@@ -101,8 +141,9 @@ def _word_contributions(
     words = scored.words.row(row)
     total = np.zeros(len(words.indices))
     for name, weight in weights.items():
-        learned = ensemble.learned.by_expert[name]
-        contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
+        contributions = EXPERTS[name].word_contributions(
+            ensemble.learned.by_expert[name], weight, words, column, against
+        )
         if contributions is not None:
             total += contributions
     return total

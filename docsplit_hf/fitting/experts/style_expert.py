@@ -29,7 +29,18 @@ if TYPE_CHECKING:
 # Words, such as don't and 500,000; of scripts without spaces (Thai to Chinese), single characters.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|\d+(?:[.,]\d+)+|[^\W{_UNSPACED}]+(?:['’][^\W{_UNSPACED}]+)*")
-_SENTENCE_END = re.compile(r"[.!?。！？…]+[\s\"'”’)]*|\n\s*\n")
+_SENTENCE_END = re.compile(
+    r"""
+    (?: [.!?。！？…]{2,} | [!?。！？…]
+      | \. (?: (?<=\s\.)  # a full stop between spaces; at a word, none of these:
+            | (?<!\b[A-HJ-ZА-Я]\.) (?<!\b[DM]r\.) (?<!\bMrs\.)  # U.S. Senate, Dr. Wolf
+              (?! \w | [\s"'”’)]* [a-zß-öø-ÿα-ωа-џ\d,;:])  # 3.5, No. 5, Mich., by
+          )
+    ) [\s"'”’)]*
+    | \n\s*\n
+    """,
+    re.VERBOSE,
+)
 _LAST_OF_SENTENCE = tuple(".!?。！？")
 MARKS = {
     ",": "commas", ".": "full stops", ";": "semicolons", ":": "colons", "!": "exclamation marks",

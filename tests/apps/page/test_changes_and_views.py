@@ -173,6 +173,18 @@ def test_only_exact_values_are_shown_as_0_or_100_percent(share, said):
     assert percentage(share) == said
 
 
+def test_an_answer_says_what_speaks_for_it_and_against_it(unchanged):
+    text = "The star of the football team scored a goal."
+    found = answer(unchanged, text)
+    explanation = unchanged.pipe(text, explain=True)[0]["explanation"]
+    assert explanation["words_against"]
+    assert found.confidence.endswith(explanation["summary"])
+    assert [word for word, mark in found.words if mark] == [
+        *(one["word"] for one in explanation["words"][:3]),
+        *(f"−{one['word']}" for one in explanation["words_against"][:3]),
+    ]
+
+
 def test_markup_in_a_label_is_escaped(unchanged):
     found = answer(unchanged, "A star.")._replace(label=EVIL, probabilities={EVIL: 0.5}, confidence=f"Sure of {EVIL}.")
     assert "<img" not in answer_markup(found) and answer_markup(found).count("&lt;img") == 3

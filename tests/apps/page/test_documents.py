@@ -71,7 +71,8 @@ def test_documents_are_classified_with_their_pages(session, files):
     assert right >= 0.8 * len(session.planned) and len(session.planned) == len(asked) - 1
     for one in session.planned:
         assert one.page in (("page 2", "pages 1, 2") if one.name.endswith(".pdf") else ("",))
-        assert one.passage and set(one.reason.split(", ")) <= set(words_of(one.given["text"]))
+        words = one.reason.removeprefix("against it: ").replace("; against it: ", ", ")
+        assert one.passage and set(words.split(", ")) <= set(words_of(one.given["text"]))
         if one.name.endswith(".pdf"):
             assert one.link.startswith(f"{ADDRESS}/") and one.link.endswith(f".pdf#page={one.first_page}")
         else:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from docsplit_hf.classifier.predict_file import PredictionFiles, check_files
-from docsplit_hf.classifier.sorting.sorted_files import MANIFEST, check_not_inside, read_sorted
+from docsplit_hf.classifier.sorting.sorted_files import MANIFEST, check_not_inside, read_sorted, reason_of
 from docsplit_hf.classifier.sorting.sorted_folder import TEMPORARY, sort_files
 from docsplit_hf.classifier.sorting.undo_sorting import undo_sorting
 
@@ -33,6 +33,20 @@ def test_equal_names_get_numbers_and_are_counted(tmp_path):
     ]  # fmt: skip
     undo_sorting(out)
     assert contents(out) == {"x/OFFER.pdf": b"mine"}
+
+
+@pytest.mark.parametrize(
+    ("words", "against", "expected"),
+    [
+        ("ab", "", "a, b"),
+        ("abcd", "xyzw", "a, b, c; against it: x, y, z"),
+        ("", "x", "against it: x"),
+        ("", "", None),
+    ],
+)
+def test_the_reason_names_words_for_a_label_and_against_it(words, against, expected):
+    explanation = {"words": [{"word": word} for word in words], "words_against": [{"word": word} for word in against]}
+    assert reason_of({"label": "kind", "explanation": explanation}) == expected
 
 
 def test_folders_that_cannot_take_sorted_files_are_refused(tmp_path):

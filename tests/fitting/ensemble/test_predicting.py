@@ -87,6 +87,53 @@ def test_explaining_words_are_of_the_text_and_sorted_by_weight():
         assert words[0]["word"] in OWN[label] and words[0]["word"] not in COMMON
 
 
+def test_words_against_a_label_are_those_for_the_next_best_one():
+    store = fitted_store()
+    answers = score(store)
+    ensemble = Fit.from_state(store.fitted).ensemble
+    for row, probabilities in enumerate(answers.probabilities):
+        first, second = (explain(answers, ensemble, row, label) for label in np.argsort(-probabilities)[:2])
+        assert second["against"] == NAMES[probabilities.argmax()]
+        for one, other in ((first, second), (second, first)):
+            turned = [{"word": word["word"], "weight": -word["weight"]} for word in one["words"]]
+            assert other["words_against"] == turned
+
+
+def test_with_several_labels_words_speak_for_or_against_each():
+    store = fitted_store(multi_label=True)
+    answers = score(store)
+    ensemble = Fit.from_state(store.fitted).ensemble
+    for label in range(3):
+        found = explain(answers, ensemble, 2, label)
+        assert all(word["weight"] > 0 for word in found["words"])
+        assert all(word["weight"] < 0 for word in found["words_against"])
+        assert found["summary"].startswith(f"{NAMES[label]!r} or not. More likely by ")
+
+
+@pytest.mark.parametrize(
+    ("against", "contributions", "expected"),
+    [
+        (
+            "b",
+            {"classifier": np.log(2), "topics": np.log(1.5), "neighbors": np.log(5), "style": -np.log(4)},
+            "'a' rather than 'b'. More likely by labels of similar texts (5.0 times), meaning (3.0 times). Less likely "
+            "by how it is written (4.0 times).",
+        ),
+        (
+            "b",
+            {"naive_bayes": 0.3, "word_regression": -0.3, "teacher": 99.0, "class proportions": -99.0},
+            "'a' rather than 'b'. More likely by teacher (1,000.0 times). Less likely by class proportions "
+            "(1,000.0 times).",
+        ),
+        (None, {"neighbors": 0.04}, "'a' or not. More likely by hardly anything. Less likely by hardly anything."),
+    ],
+)
+def test_the_summary_says_how_many_times_each_kind_of_evidence_makes_a_label_more_likely(
+    against, contributions, expected
+):
+    assert explaining._summary("a", against, contributions) == expected
+
+
 def test_all_words_of_a_text_add_up_to_what_the_experts_on_words_contribute(monkeypatch):
     monkeypatch.setattr("docsplit_hf.fitting.ensemble.explaining.MAX_EXPLAINED_WORDS", 100)
     store = fitted_store()
@@ -106,10 +153,12 @@ def test_without_texts_no_words_explain_and_a_later_label_has_a_note():
     store = fitted_store(texts=False)
     answers = score(store)
     ensemble = Fit.from_state(store.fitted).ensemble
-    assert explain(answers, ensemble, 0, 0)["words"] == []
+    found = explain(answers, ensemble, 0, 0)
+    assert (found["words"], found["words_against"]) == ([], [])
     of_later_label = explain(answers, ensemble, 0, 7)
-    assert (of_later_label["against"], of_later_label["experts"], of_later_label["words"]) == (None, {}, [])
-    assert "added after fit()" in of_later_label["note"]
+    note = of_later_label.pop("note")
+    assert of_later_label == {"against": None, "experts": {}, "words": [], "words_against": []}
+    assert "added after fit()" in note
 
 
 def test_a_word_on_several_pages_speaks_for_each_by_how_often_it_is_there(monkeypatch):

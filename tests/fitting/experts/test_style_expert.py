@@ -51,10 +51,14 @@ def test_texts_that_differ_in_how_they_are_written_are_told_apart_and_explained(
     experts = prepare_experts(store.snapshot)
     answers = score_texts(experts, keys, asked, None)
     assert (answers.weighted_logits[1].argmax(1) == np.repeat([0, 1], 5)).all()
-    described = explain(answers, experts.ensemble, 0, 0)["style"]
-    assert described
+    found = explain(answers, experts.ensemble, 0, 0)
+    described = found["style"]
+    assert described and "style_against" not in found
     assert any("exclamation marks" in part or "capital" in part for part in described)
-    assert "style" not in explain(answers, experts.ensemble, 0, 1)
+    assert found["summary"].endswith(f" For it in how it is written: {'; '.join(described)}.")
+    of_other = explain(answers, experts.ensemble, 0, 1)
+    assert "style" not in of_other and of_other["style_against"] == described
+    assert of_other["summary"].endswith(f" Against it in how it is written: {'; '.join(described)}.")
 
 
 def test_the_report_describes_how_each_label_is_written():
@@ -137,6 +141,24 @@ def test_words_are_counted_as_a_reader_counts_them():
     assert found["capitalized words"] == pytest.approx(2 / 9)  # I and O'Neill's
     assert found["words in lower case"] == pytest.approx(5 / 9)
     assert (found["words in capitals"], found["stretched letters, as in sooo"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("An Effort to Save Flint, Mich., by Shrinking It", 1),
+        ("Dr. Wolf and Mrs. Fox have No. 5 of 3.5 U.S. dollars.", 1),
+        ("See www.a.com, e.g. the first page. It is short.", 2),
+        ('"I saw it." He left. So did I. They stayed!', 4),
+        ("it is iron . it is ore .", 2),
+        ("Wait... what?! we stay. ", 3),
+        ("Wir fahren. Über Land", 2),
+        ("Он ушёл. Она осталась.", 2),
+        ("One line\n\nand another", 2),
+    ],
+)
+def test_a_full_stop_of_an_abbreviation_ends_no_sentence(text, sentences):
+    assert counted(text)["N sentences"] == pytest.approx(sentences)
 
 
 def test_sentences_of_languages_without_spaces_are_measured_in_characters():

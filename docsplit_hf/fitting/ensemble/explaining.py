@@ -17,6 +17,7 @@ from .scoring import Scores
 
 MAX_EXPLAINED_WORDS = 5
 LEAST_DESCRIBED = 0.05  # contribution to the log odds: what makes a label less than 1.05 times as likely is not told
+LEAST_OF_A_WORD = 0.02  # contribution of a word; those with less have no effect to speak of
 MOST_TIMES = 1000.0  # told of evidence that makes a label more likely still
 # What experts read, in plain words; of the others, and of the class proportions, the name says it.
 EVIDENCE = {
@@ -94,10 +95,17 @@ def _summary(label: str, against: str | None, contributions: Mapping[str, float]
             for evidence in sorted(total_of, key=lambda evidence: -sign * total_of[evidence])
             if sign * total_of[evidence] >= LEAST_DESCRIBED
         ]
-        return ", ".join(found) or "hardly anything"
+        return ", ".join(found)
 
     compared = "or not" if against is None else f"rather than {against!r}"
-    return f"{label!r} {compared}. More likely by {listed(1)}. Less likely by {listed(-1)}."
+    log_odds = sum(contributions.values())
+    times = f"{min(np.exp(abs(log_odds)), MOST_TIMES):,.1f}"
+    odds = f"{times} to 1" if log_odds >= 0 else f"1 to {times}"
+    sentences = [f"{label!r} {compared}: odds of {odds}."]
+    for said, found in (("More", listed(1)), ("Less", listed(-1))):
+        if found:
+            sentences.append(f"{said} likely by {found}.")
+    return " ".join(sentences)
 
 
 def _compared(scored: Scores, ensemble: Ensemble, row: int, label: int) -> tuple[int, int | None] | None:
@@ -125,7 +133,7 @@ def _top_words(
     return [
         WordWeight(word=ensemble.terms[terms[i]], weight=float(contributions[i]))
         for i in best
-        if sign * contributions[i] > 0
+        if sign * contributions[i] >= LEAST_OF_A_WORD
     ]
 
 

@@ -46,7 +46,7 @@ MARKS = {
     ",": "commas", ".": "full stops", ";": "semicolons", ":": "colons", "!": "exclamation marks",
     "?": "question marks", '"': "quotation marks", "'": "apostrophes", "(": "opening brackets",
     ")": "closing brackets", "-": "hyphens", "\n": "line breaks", "/": "slashes", "%": "percent signs",
-    "*": "asterisks", "#": "number signs", "@": "at signs", "&": "ampersands",
+    "*": "asterisks", "#": "# signs", "@": "@ signs", "&": "ampersands",
 }  # fmt: skip
 SUBJECTS_OF_MARKS = {
     "opening brackets": "brackets",
@@ -67,7 +67,7 @@ SHORT_WORD = 3
 SEEN_RATIO = 1.25  # of two numbers, or of the odds of two shares; smaller differences are not described
 LEAST_TOLD = 0.1  # a smaller typical count is told as "under 0.1"
 LEAST_MISSED = 0.5  # a typical count: with a smaller one, most texts of this length have none either
-FEW_UNITS = 20  # words or lines: of so few, a share is told as "3 of 12"
+FEW_UNITS = 20  # words or lines: of so few, a share is told as "3 of 12, 25%"
 LARGEST_DEVIATION = 4.0  # in standard deviations; numbers farther from the mean are cut
 LEAST_DEVIATION = 1e-3  # of a number that all texts have alike
 LARGEST_NUMBER = 1e4  # above the root or logarithm of what a text of 2**20 characters may have
@@ -156,11 +156,11 @@ def _unless_equal(describe: Callable[[str], str], own: str, typical: str) -> str
 
 
 def _share(share: float, units: float) -> str:
-    """A share of the few words or lines of one text as "3 of 12"; others, and means of texts, as a percentage."""
+    """A share of the few words or lines of one text as "3 of 12, 25%"; others, and means of texts, as a percentage."""
     count = share * units
     is_of_one_text = math.isclose(count, round(count), abs_tol=0.01) and math.isclose(units, round(units), abs_tol=0.01)
     if is_of_one_text and units < FEW_UNITS + 0.5:
-        return f"{count:.0f} of {units:.0f}"
+        return f"{count:.0f} of {units:.0f}, {_percentage(share)}"
     return _percentage(share)
 
 
@@ -171,10 +171,10 @@ def _percentage(share: float) -> str:
 STYLE_NUMBERS = (
     StyleNumber("N words", Kind.LENGTH, "length"),
     StyleNumber("N sentences", Kind.LENGTH, "sentences"),
-    StyleNumber("sentences of N words", Kind.LENGTH, "sentences"),
+    StyleNumber("sentences of N words on average", Kind.LENGTH, "sentences"),
     StyleNumber("sentence lengths that vary by N words", Kind.LENGTH, "sentences"),
-    StyleNumber("words of N characters", Kind.LENGTH, "words"),
-    StyleNumber("lines of N characters", Kind.LENGTH, "length"),
+    StyleNumber("words of N characters on average", Kind.LENGTH, "words"),
+    StyleNumber("lines of N characters on average", Kind.LENGTH, "length"),
     StyleNumber("N lines", Kind.LENGTH, "lines"),
     StyleNumber(f"words of {LONG_WORD} or more characters", Kind.SHARE_OF_WORDS, "words"),
     StyleNumber(f"words of {VERY_LONG_WORD} or more characters", Kind.SHARE_OF_WORDS, "words"),
@@ -216,7 +216,7 @@ def units_of(counted: np.ndarray) -> dict[Kind, float]:
     """By what numbers of each kind are multiplied to be counts: the words, lines or characters of a text ``(S,)``."""
     words = float(counted[_PLACES["N words"]])
     lines = float(counted[_PLACES["N lines"]])
-    characters_of_lines = lines * float(counted[_PLACES["lines of N characters"]])
+    characters_of_lines = lines * float(counted[_PLACES["lines of N characters on average"]])
     return {
         Kind.LENGTH: 1.0,
         Kind.FACT: 1.0,

@@ -107,7 +107,7 @@ def test_with_several_labels_words_speak_for_or_against_each():
         found = explain(answers, ensemble, 2, label)
         assert all(word["weight"] > 0 for word in found["words"])
         assert all(word["weight"] < 0 for word in found["words_against"])
-        assert found["summary"].startswith(f"{NAMES[label]!r} or not. More likely by ")
+        assert found["summary"].startswith(f"{NAMES[label]!r} or not: odds of ")
 
 
 @pytest.mark.parametrize(
@@ -115,17 +115,17 @@ def test_with_several_labels_words_speak_for_or_against_each():
     [
         (
             "b",
-            {"classifier": np.log(2), "topics": np.log(1.5), "neighbors": np.log(5), "style": -np.log(4)},
-            "'a' rather than 'b'. More likely by labels of similar texts (5.0 times), meaning (3.0 times). Less likely "
-            "by how it is written (4.0 times).",
+            {"classifier": np.log(2), "topics": np.log(1.5), "neighbors": np.log(5), "style": -np.log(3)},
+            "'a' rather than 'b': odds of 5.0 to 1. More likely by labels of similar texts (5.0 times), meaning (3.0 "
+            "times). Less likely by how it is written (3.0 times).",
         ),
         (
             "b",
-            {"naive_bayes": 0.3, "word_regression": -0.3, "teacher": 99.0, "class proportions": -99.0},
-            "'a' rather than 'b'. More likely by teacher (1,000.0 times). Less likely by class proportions "
-            "(1,000.0 times).",
+            {"naive_bayes": 0.3, "word_regression": -0.3, "teacher": 98.0, "class proportions": -99.0},
+            "'a' rather than 'b': odds of 1 to 2.7. More likely by teacher (1,000.0 times). Less likely by class "
+            "proportions (1,000.0 times).",
         ),
-        (None, {"neighbors": 0.04}, "'a' or not. More likely by hardly anything. Less likely by hardly anything."),
+        (None, {"neighbors": 0.04}, "'a' or not: odds of 1.0 to 1."),
     ],
 )
 def test_the_summary_says_how_many_times_each_kind_of_evidence_makes_a_label_more_likely(
@@ -136,6 +136,7 @@ def test_the_summary_says_how_many_times_each_kind_of_evidence_makes_a_label_mor
 
 def test_all_words_of_a_text_add_up_to_what_the_experts_on_words_contribute(monkeypatch):
     monkeypatch.setattr("docsplit_hf.fitting.ensemble.explaining.MAX_EXPLAINED_WORDS", 100)
+    monkeypatch.setattr("docsplit_hf.fitting.ensemble.explaining.LEAST_OF_A_WORD", 0)
     store = fitted_store()
     answers = score(store)
     ensemble = Fit.from_state(store.fitted).ensemble

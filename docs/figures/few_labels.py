@@ -55,6 +55,7 @@ def few_labels() -> Figures:
         "learned prior": learned_prior(),
         "style prior": style_prior(),
         **compared_versions(),
+        "limit of versions": limit_of_versions(),
         "parts": parts(),
     }
 
@@ -75,6 +76,11 @@ def compared_versions() -> Figures:
     compared = benchmark("quality.learned_prior.compared_versions")
     records = content("few_labels/compared_versions.jsonl")
     return {"compared versions": compared.means(records), "compared versions, sets": compared.by_set(records)}
+
+
+def limit_of_versions() -> list[Row]:
+    """Return what the rule for versions gains by the fraction of texts that are versions of others."""
+    return benchmark("quality.versions").by_fraction(content("few_labels/version_limit.jsonl"))
 
 
 def parts() -> list[Row]:

@@ -112,7 +112,7 @@ def fit_datastore(
 def _fit_without_misleading_documents(problem: Problem, show_progress: bool) -> Fit:
     """Fit on all texts; if documents mislead the experts, on the examples.
 
-    Where most texts are versions of one another, and not known to share a label, the groups of documents follow texts,
+    Where many texts are versions of one another, and not known to share a label, the groups of documents follow texts,
     not labels: held-out examples must be answered clearly better with documents. Elsewhere they must be answered
     clearly better without them; if they are few and documents lack a label, better. Label descriptions alone need
     documents.

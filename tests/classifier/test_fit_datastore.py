@@ -344,6 +344,20 @@ def test_documents_that_are_versions_are_left_out_unless_they_clearly_help(untra
     assert fit_datastore(untrained.embedder, store, experts=experts).documents == 150
 
 
+@pytest.mark.parametrize(("drafts", "left_out"), [(25, 0), (28, 88)])
+def test_documents_stay_below_the_limit_of_versions(untrained, drafts, left_out):
+    """43 and 47 % of all texts are versions of another one."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{word}" for word in row) for row in rng.integers(0, 5_000, (90, 40))]
+    documents = texts[30:] + [f"{text} draft" for text in texts[:drafts]]
+    keys = rng.standard_normal((90 + drafts, 8)).astype(np.float32)
+    store = KNNDatastore(keys[:30], [0, 1] * 15, ["a", "b"], texts[:30])
+    store.add_documents(keys[30:], documents)
+    report = fit_datastore(untrained.embedder, store, experts=["classifier", "topics", "word_regression"])
+    assert report.version_fraction == pytest.approx(2 * drafts / (90 + drafts))
+    assert report.left_out == left_out
+
+
 @pytest.mark.parametrize("has_versions", [True, False])
 def test_versions_of_the_examples_show_what_tells_labels_apart_though_documents_are_left_out(untrained, has_versions):
     """Embeddings show mainly what a text is about; only beside its version, which has another label, the label."""

@@ -264,7 +264,7 @@ def test_flat_labels_are_answered_as_without_a_tree(untrained_of_module, texts):
         assert by_names(texts, **options) == without(texts, **options)
     assert by_names.datastore.fitted.settings | {"hierarchy": False} == without.datastore.fitted.settings
     assert by_names.datastore.fitted.settings["paths"] == by_names.datastore.fitted.settings["levels"] == []
-    assert "path" not in by_names(texts[0])[0] and "of the tree" not in str(by_names.fit(show_progress=False))
+    assert "path" not in by_names(texts[0])[0] and "of the tree" not in str(by_names._experts.fitted.report)
 
 
 def test_the_report_has_the_levels(fitted):

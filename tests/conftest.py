@@ -52,6 +52,14 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
+@pytest.hookimpl(trylast=True)  # after the fixtures of the file have ended
+def pytest_runtest_teardown(item, nextitem):
+    """Leave what a file has imported out of garbage collection, too, as the libraries are."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_runtest_setup(item):
     """Skip tests with the marker cuda where there is no GPU."""
     if item.get_closest_marker("cuda"):

@@ -23,12 +23,31 @@ def make_document(number):
 DOCUMENTS = dict(make_document(number) for number in range(80))
 
 
-@pytest.fixture
-def pipe(untrained):
+@pytest.fixture(scope="module")
+def fitted_of_module(untrained_of_module):
+    pipe = copy.deepcopy(untrained_of_module)
     texts = list(DOCUMENTS)
-    untrained.add_examples(texts[:8], [DOCUMENTS[text] for text in texts[:8]])
-    untrained.add_documents(texts[8:60])
-    return untrained
+    pipe.add_examples(texts[:8], [DOCUMENTS[text] for text in texts[:8]])
+    pipe.add_documents(texts[8:60])
+    pipe.fit(show_progress=False)
+    return pipe
+
+
+@pytest.fixture(scope="module")
+def taught_of_module(fitted_of_module):
+    """A pipeline that was fitted with the answers of a teacher, and the report."""
+    pipe = copy.deepcopy(fitted_of_module)
+    return pipe, pipe.fit(show_progress=False, teacher=answers_about(pipe, 20))
+
+
+@pytest.fixture
+def pipe(fitted_of_module):
+    return copy.deepcopy(fitted_of_module)
+
+
+@pytest.fixture
+def taught(taught_of_module):
+    return copy.deepcopy(taught_of_module)
 
 
 def answers_about(pipe, count, accuracy=1.0):
@@ -37,10 +56,8 @@ def answers_about(pipe, count, accuracy=1.0):
     return {one["id"]: choose(one["text"], DOCUMENTS, ["engine", "river"], accuracy) for one in found}
 
 
-def test_a_teacher_is_one_more_expert_and_its_answers_are_kept(pipe, tmp_path):
-    pipe.fit(show_progress=False)
-    answers = answers_about(pipe, 20)
-    report = pipe.fit(show_progress=False, teacher=answers)
+def test_a_teacher_is_one_more_expert_and_its_answers_are_kept(taught, tmp_path):
+    pipe, report = taught
     assert report.shares["teacher"] > 0.1
     before = pipe(list(DOCUMENTS)[60:], top_k=None)
     pipe.save_pretrained(tmp_path / "saved")
@@ -55,9 +72,8 @@ def test_a_teacher_is_one_more_expert_and_its_answers_are_kept(pipe, tmp_path):
     assert "teacher" not in loaded.fit(show_progress=False).shares
 
 
-def test_answers_that_an_earlier_version_saved_are_used(pipe):
-    pipe.fit(show_progress=False)
-    report = pipe.fit(show_progress=False, teacher=answers_about(pipe, 20))
+def test_answers_that_an_earlier_version_saved_are_used(taught):
+    pipe, report = taught
     state = pipe.datastore.fitted
     teacher = state.settings["teacher"] | {"model": "m", "fingerprint": "0"}
     pipe.datastore.fitted = type(state)(state.settings | {"teacher": teacher}, state.arrays, state.vocabulary)
@@ -65,14 +81,12 @@ def test_answers_that_an_earlier_version_saved_are_used(pipe):
 
 
 def test_labels_alone_are_certain_answers(pipe):
-    pipe.fit(show_progress=False)
     names = {one["id"]: DOCUMENTS[one["text"]] for one in pipe.suggest(20)}
     pipe.fit(show_progress=False, teacher=names)
     assert set(pipe.datastore.fitted.arrays["teacher.answers"].ravel().tolist()) == {0.0, 1.0}
 
 
 def test_a_teacher_at_chance_changes_no_answer(pipe):
-    pipe.fit(show_progress=False)
     without = pipe(list(DOCUMENTS)[60:], top_k=None)
     report = pipe.fit(show_progress=False, teacher=answers_about(pipe, 50, accuracy=0.5))
     assert "teacher" not in report.shares
@@ -89,18 +103,15 @@ def test_labels_and_a_teacher_without_any_example(untrained):
     assert len(untrained.datastore.fitted.settings["teacher"]["documents"]) == 40
 
 
-def test_answers_about_texts_with_a_label_are_not_used(pipe):
-    pipe.fit(show_progress=False)
-    answers = answers_about(pipe, 20)
+def test_answers_about_texts_with_a_label_are_not_used(pipe, taught):
     texts = [one["text"] for one in pipe.suggest(20, again=True)]
-    pipe.fit(show_progress=False, teacher=answers)
+    pipe, _ = taught
     pipe.add_examples(texts, [DOCUMENTS[text] for text in texts])
     assert "teacher" not in pipe.fit(show_progress=False).shares
 
 
-def test_answers_for_other_labels_are_left_out(pipe, caplog):
-    pipe.fit(show_progress=False)
-    pipe.fit(show_progress=False, teacher=answers_about(pipe, 20))
+def test_answers_for_other_labels_are_left_out(taught, caplog):
+    pipe, _ = taught
     pipe.add_examples(["The lake is deep.", "A lake."], ["lake", "lake"])
     assert "teacher" not in pipe.fit(show_progress=False).shares
     assert "the labels are others now" in caplog.text
@@ -140,9 +151,8 @@ CHANGES = [
 ]
 
 
-def test_a_changed_setting_is_refused(pipe):
-    pipe.fit(show_progress=False)
-    pipe.fit(show_progress=False, teacher=answers_about(pipe, 20))
+def test_a_changed_setting_is_refused(taught):
+    pipe, _ = taught
     state = pipe.datastore.fitted
     for change in CHANGES:
         settings = json.loads(json.dumps(state.settings))

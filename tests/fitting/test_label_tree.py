@@ -219,6 +219,15 @@ def fitted(untrained_of_module, texts):
     return fitted_on(untrained_of_module, texts[:40], tree_labels(texts[:40]))
 
 
+@pytest.fixture(scope="module")
+def fitted_by_parents(untrained_of_module, texts):
+    """A pipeline with a tree that a dictionary gives, and its labels."""
+    parents = {"a": "water", "b": "water", "c": "machine", "d": "machine"}
+    names = {"water > a": "a", "water > b": "b", "machine > a": "c", "machine > b": "d"}
+    labels = [names[label] for label in tree_labels(texts[:40])]
+    return fitted_on(untrained_of_module, texts[:40], labels, hierarchy=parents), labels
+
+
 def test_a_text_gets_the_deepest_node_that_is_promised(untrained_of_module, texts):
     """Words show the parents well, and the labels less well."""
     labels = [f"{'water' if 'river' in text else 'machine'} > {'ab'['kitchen' in text]}" for text in texts[:40]]
@@ -255,7 +264,7 @@ def test_flat_labels_are_answered_as_without_a_tree(untrained_of_module, texts):
         assert by_names(texts, **options) == without(texts, **options)
     assert by_names.datastore.fitted.settings | {"hierarchy": False} == without.datastore.fitted.settings
     assert by_names.datastore.fitted.settings["paths"] == by_names.datastore.fitted.settings["levels"] == []
-    assert "path" not in by_names(texts[0])[0] and "of the tree" not in str(by_names.fit(show_progress=False))
+    assert "path" not in by_names(texts[0])[0] and "of the tree" not in str(by_names._experts.fitted.report)
 
 
 def test_the_report_has_the_levels(fitted):
@@ -273,13 +282,10 @@ def test_the_report_has_the_levels(fitted):
     assert "\nLevel 1 of the tree, 2 labels: " in str(report) and "\nLevel 2 of the tree, 4 labels: " in str(report)
 
 
-def test_a_saved_classifier_keeps_its_tree_and_its_card_has_the_levels(untrained_of_module, texts, tmp_path):
+def test_a_saved_classifier_keeps_its_tree_and_its_card_has_the_levels(fitted_by_parents, texts, tmp_path):
     from transformers import pipeline
 
-    parents = {"a": "water", "b": "water", "c": "machine", "d": "machine"}
-    names = {"water > a": "a", "water > b": "b", "machine > a": "c", "machine > b": "d"}
-    labels = [names[label] for label in tree_labels(texts[:40])]
-    pipe = fitted_on(untrained_of_module, texts[:40], labels, hierarchy=parents)
+    pipe, _ = fitted_by_parents
     pipe.save_pretrained(tmp_path)
     loaded = pipeline("docsplit-knn", model=str(tmp_path), device="cpu")
     answers = pipe(texts, reject=0.5)
@@ -289,13 +295,11 @@ def test_a_saved_classifier_keeps_its_tree_and_its_card_has_the_levels(untrained
     assert "Level 1 of the tree, 2 labels" in card
 
 
-def test_later_fits_remember_the_tree(untrained_of_module, texts, tmp_path):
+def test_later_fits_remember_the_tree(fitted_by_parents, texts, tmp_path):
     from transformers import pipeline
 
-    parents = {"a": "water", "b": "water", "c": "machine", "d": "machine"}
-    names = {"water > a": "a", "water > b": "b", "machine > a": "c", "machine > b": "d"}
-    labels = [names[label] for label in tree_labels(texts[:40])]
-    pipe = fitted_on(untrained_of_module, texts[:40], labels, hierarchy=parents)
+    fitted, labels = fitted_by_parents
+    pipe = copy.deepcopy(fitted)
     paths = pipe.fit(show_progress=False).paths
     assert paths == [["water", "a"], ["water", "b"], ["machine", "c"], ["machine", "d"]]
     pipe.save_pretrained(tmp_path)

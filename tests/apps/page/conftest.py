@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from benchmarks.served import START_SECONDS
+
 from ...end_to_end.forked import start_script
 
 # Texts of visitors are kept in a folder of the test instead of the user's own.
@@ -44,13 +46,14 @@ def serving(folder, *options):
         GRADIO_TEMP_DIR=str(folder / "uploads"),
     )
     url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + START_SECONDS
     try:
-        for _ in range(1_200):
+        while True:
             try:
                 urllib.request.urlopen(url).close()
                 break
             except OSError:
-                assert page.is_alive(), log.read_text()
+                assert page.is_alive() and time.monotonic() < deadline, log.read_text()
                 time.sleep(0.1)
         yield url
     finally:

@@ -1,5 +1,7 @@
 """Session without a page: learning, correcting, listing."""
 
+import copy
+
 import pytest
 
 from docsplit_hf.apps.page.changes import (
@@ -31,30 +33,31 @@ from docsplit_hf.apps.page.views import (
 EVIL = "<img src=x onerror=alert(1)>"
 
 
-def with_examples(shared):
+@pytest.fixture(scope="module")
+def unchanged(shared):
+    """A session for tests that change nothing in it."""
     session = Session(shared.new_pipeline(), PageLimits())
     add_texts(session, example_texts())
     return session
 
 
+def copy_of(session):
+    return Session(copy.deepcopy(session.pipe), session.limits)
+
+
 @pytest.fixture
-def session(shared):
-    return with_examples(shared)
+def session(unchanged):
+    return copy_of(unchanged)
 
 
 @pytest.fixture(scope="module")
-def unchanged(shared):
-    """A session for tests that change nothing in it."""
-    return with_examples(shared)
-
-
-@pytest.fixture(scope="module")
-def corrected(shared):
+def corrected(unchanged):
     """A session whose two wrong labels are corrected, for tests that change nothing in it."""
-    session = with_examples(shared)
+    session = copy_of(unchanged)
     for finding in audit_findings(session)[1]:
         if finding.suggested:
-            give_label(session, finding.text, finding.suggested)
+            give_label(session, finding.text, finding.suggested, learn_now=False)
+    learn(session)
     return session
 
 
@@ -79,9 +82,9 @@ def test_a_single_text_and_a_single_label_are_enough_to_answer(shared):
 
 def test_a_label_is_given_to_examples_documents_and_new_texts(session):
     text = find_row(session, "0").text
-    give_label(session, text, "cooking")
+    give_label(session, text, "cooking", learn_now=False)
     assert find_row(session, "0")[1:3] == ("cooking", text) and session.counts() == (40, 4, 33)
-    give_label(session, suggested_text(session)["text"], "chess")
+    give_label(session, suggested_text(session)["text"], "chess", learn_now=False)
     assert session.counts() == (41, 5, 32)
     give_label(session, "Checkmate by the queen in two moves.", "chess")
     assert session.counts() == (42, 5, 32)

@@ -49,6 +49,13 @@ def said(page, words):
     return shown.json_value()
 
 
+def settled(page):
+    """Wait until no event is under way: Gradio drops a click on a button whose last event has not ended."""
+    page.wait_for_function(
+        "() => ![...document.querySelectorAll('[data-testid=status-tracker]:not(.hide)')].some(one => one.offsetParent)"
+    )
+
+
 def try_examples(page):
     click(page, "Try it with example texts")
     page.locator("#answer").get_by_text("%").first.wait_for()
@@ -193,15 +200,18 @@ def test_by_keyboard_alone_and_axe_finds_nothing_serious_in_any_step(open_page):
     page.keyboard.press("ArrowLeft")
     page.get_by_label("guessed:").wait_for()
     for _ in range(2):
+        settled(page)
         before = page.locator("#next textarea").first.input_value()
         page.keyboard.press("s")
         page.wait_for_function("text => document.querySelector('#next textarea').value !== text", arg=before)
+    settled(page)
     page.keyboard.press("2")
     status(page, "73 texts · 42 labeled")
     page.go_back()
     page.locator("#use-button[aria-selected=true]").wait_for()
     page.reload()
     page.locator("#use-button[aria-selected=true]").wait_for()
+    status(page, "73 texts · 42 labeled")  # the texts are there
     page.get_by_role("tab").nth(2).focus()
     page.keyboard.press("ArrowLeft")
     page.get_by_text("73 texts: click one.").filter(visible=True).wait_for()

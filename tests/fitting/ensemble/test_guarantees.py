@@ -30,6 +30,13 @@ def store_with_out_of_scope_documents(examples=60, known=150, strangers=150):
     return store
 
 
+@pytest.fixture(scope="module")
+def with_out_of_scope_documents():
+    """A store with documents of no label, and what was fitted on it."""
+    store = store_with_out_of_scope_documents()
+    return store, fitted_on(store)
+
+
 def test_accuracy_is_measured_for_the_estimated_proportions():
     fitted = fitted_on(misleading_store(noise=2.5, examples=60))
     assert fitted.report.measured_for == "estimated" and fitted.report.proportions["fruit"] > 0.6
@@ -58,9 +65,8 @@ def test_without_documents_the_proportions_are_unknown():
     assert "no documents to estimate the frequency of each label: measured for equal frequencies" in str(fitted.report)
 
 
-def test_out_of_scope_documents_set_a_default_novelty_limit():
-    store = store_with_out_of_scope_documents()
-    fitted = fitted_on(store)
+def test_out_of_scope_documents_set_a_default_novelty_limit(with_out_of_scope_documents):
+    store, fitted = with_out_of_scope_documents
     assert fitted.report.out_of_scope == pytest.approx(0.5, abs=0.15)
     assert fitted.report.novelty == 0.05 and fitted.ensemble.compares_with_documents
     assert fitted.report.lost == fitted.guarantees.lost_fraction() <= 0.05
@@ -98,9 +104,9 @@ def test_familiarity_compared_with_documents_is_independent_of_the_order_of_text
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_novelty_limit_removes_answers_and_adds_none(seed):
+def test_a_novelty_limit_removes_answers_and_adds_none(seed, with_out_of_scope_documents):
     """Novel held-out texts with wrong answers raise the confidence threshold."""
-    fitted = fitted_on(store_with_out_of_scope_documents())
+    _, fitted = with_out_of_scope_documents
     rng = np.random.default_rng(seed)
     count = 200
     familiarity = np.sort(rng.uniform(size=count)).astype(np.float32)
@@ -128,6 +134,13 @@ def test_documents_of_known_labels_set_no_novelty_limit():
     assert "seem to be of labels without examples" not in str(fitted.report)
 
 
+@pytest.fixture(scope="module")
+def without_documents():
+    """A store without documents, and what was fitted on it."""
+    store = make_store(30, 0)
+    return store, fitted_on(store).to_state()
+
+
 @pytest.mark.parametrize(
     "array, settings, message",
     [
@@ -137,9 +150,8 @@ def test_documents_of_known_labels_set_no_novelty_limit():
         (None, {"compares_with_documents": 1}, "compares_with_documents"),
     ],
 )
-def test_impossible_guarantees_are_refused(array, settings, message):
-    store = make_store(30, 0)
-    state = fitted_on(store).to_state()
+def test_impossible_guarantees_are_refused(array, settings, message, without_documents):
+    store, state = without_documents
     arrays = dict(state.arrays)
     if array is not None:
         arrays["proportion_draws"] = array.astype(np.float32)

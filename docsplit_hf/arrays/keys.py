@@ -15,7 +15,7 @@ BLOCK_ROWS = 65_536  # checked at a time
 BLOCK_BYTES = 64 * 2**20  # of float32 converted or gathered at a time
 CACHED_BYTES = 2**20  # of float32 gathered at a time for small products, in the cache of the processor
 SEARCHED_BYTES = 4 * 2**20  # of float32 searched at a time: fits the cache of a processor
-FEW_DISTANCES = 1_000_000  # computed fast by NumPy; FAISS is faster for more, but takes long to import
+FEW_DISTANCES = 4_000_000  # computed fast by NumPy; FAISS is faster for more, but takes long to import
 # Fetched beyond k: FAISS computes |q|^2 - 2qx + |x|^2 for batches, whose rounding may change the order.
 EXTRA_CANDIDATES = 16
 FLOAT16_INFINITY = 0x7C00  # bits

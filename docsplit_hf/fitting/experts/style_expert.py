@@ -242,7 +242,7 @@ def _style(text: str) -> list[float]:
     by_character = 1 / max(len(text), 1)
     sentence_length = sum(sentences) / len(sentences)
     variance = sum((length - sentence_length) ** 2 for length in sentences) / len(sentences)
-    others = [c for c in characters if not (c.isalnum() or c.isspace() or c in MARKS)]
+    not_lower = [word for word in words if not word.islower()]
     return [
         len(words),
         len(sentences),
@@ -258,13 +258,13 @@ def _style(text: str) -> list[float]:
         len(counts) * by_word**VARIETY_POWER,
         list(counts.values()).count(1) * by_word,
         max(counts.values(), default=0) * by_word,
-        sum(len(word) > 1 and word.isupper() for word in words) * by_word,  # without "I"
-        sum(word[0].isupper() and not word[1:].isupper() for word in words) * by_word,
-        sum(map(str.islower, words)) * by_word,
+        sum(len(word) > 1 and word.isupper() for word in not_lower) * by_word,  # without "I"
+        sum(word[0].isupper() and not word[1:].isupper() for word in not_lower) * by_word,
+        (len(words) - len(not_lower)) * by_word,
         len(_BULLET.findall(text)) / len(lines),
         sum(characters[c] for c in characters if c.isupper()) * by_character,
         sum(characters[c] for c in characters if c.isdigit()) * by_character,
-        sum(characters[c] for c in others) * by_character,
+        sum(n for c, n in characters.items() if not (c.isalnum() or c.isspace() or c in MARKS)) * by_character,
         float(text[:1].isupper()),
         float(text.rstrip().endswith(_LAST_OF_SENTENCE)),
         *(len(pattern.findall(text)) * by_word for pattern, _ in _PATTERNS.values()),

@@ -107,7 +107,6 @@ def prepare_fit(problem: Problem) -> Prepared:
         example_weight=example_weight,
         proportions=proportions,
         misleading_versions=0.0 if versions.agreeing else version_fraction,
-        versions_mislead=is_misled,
         names=names,
         teacher=teacher,
         soft_labels=np.zeros((len(corpus.vectors), targets.shape[1]), np.float32),

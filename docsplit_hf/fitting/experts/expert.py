@@ -79,7 +79,6 @@ class TrainingData(NamedTuple):
     example_weight: float  # of an example when experts are fitted; that of a document is 1
     proportions: np.ndarray | None  # (C,): of the labels among all texts; None: estimate them
     misleading_versions: float  # fraction of texts that are versions; 0 if examples show that these agree
-    versions_mislead: bool  # whether many texts are versions of others, and examples do not show that these agree
     names: Guess | None  # the label names, if the encoder embedded them
     teacher: Guess | None  # a teacher's answers
     soft_labels: np.ndarray  # (N, C): current estimate of the label distribution of each text

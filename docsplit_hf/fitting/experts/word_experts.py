@@ -84,8 +84,6 @@ class WordRegression(Expert):
     arrays = {"weights": Array(("labels", "terms and bias"), REGRESSION_WEIGHTS)}
 
     def prior(self, data: TrainingData) -> float:
-        if data.versions_mislead:  # embeddings show what a text is about, words how versions differ
-            return 0.45  # that of the classifier without documents
         return 0.08  # few examples contain only few words; with more examples, the fit raises the weight
 
     def fit(self, data: TrainingData) -> dict[str, np.ndarray]:

@@ -96,7 +96,6 @@ def training_data(corpus, rows, targets, is_text=None, **others):
         **{
             "compared": None,
             "misleading_versions": 0.0,
-            "versions_mislead": False,
             "names": None,
             "teacher": None,
             **others,

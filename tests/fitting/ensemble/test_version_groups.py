@@ -11,7 +11,6 @@ from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem
 from docsplit_hf.fitting.ensemble.report import FitReport
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.fitting.experts.corpus import make_corpus
-from docsplit_hf.fitting.experts.registry import prior_weights
 from docsplit_hf.reading.versions import VersionPairs
 
 from .stores import ABOUT_CONTENT, training_data
@@ -38,17 +37,6 @@ def versions_store(contracts=20, documents=()):
     if len(documents):
         store.add_documents(np.ones((len(documents), 16), np.float32), list(documents))
     return store
-
-
-def test_words_count_as_much_as_the_classifier_if_most_texts_are_versions():
-    corpus = make_corpus(versions_store().snapshot)
-    assert fraction_of_versions(corpus) == 1.0
-    targets = np.eye(2)[np.tile([0, 1], 20)]
-    priors = []
-    for versions_mislead in (False, True):
-        data = training_data(corpus, corpus.rows, targets, versions_mislead=versions_mislead)
-        priors.append(prior_weights(["classifier", "word_regression"], data))
-    assert priors[0][1] < 0.2 and priors[1][1] == 0.5
 
 
 def paraphrases(pairs, distance, seed=0):

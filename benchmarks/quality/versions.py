@@ -12,7 +12,7 @@ DATA has the folders bbc_news and contracts_lexpredict, and those of --ordinary,
   The label is whether it is amended.
 - ordinary data sets, which show what versions held out together change where labels are topics.
 - data sets of benchmarks.quality.sets, in the folder --sets, most of whose texts are versions of others: there
-  documents are left out unless they clearly help, and words count more. "ours_with_documents" is without this rule.
+  documents are left out unless they clearly help. "ours_with_documents" is without this rule.
 
 Test texts are made from other articles and contracts. Records are lines of versions.jsonl in --output; finished ones
 are kept.

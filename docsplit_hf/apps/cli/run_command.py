@@ -92,7 +92,8 @@ class OneLine(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=32, width=min(shutil.get_terminal_size().columns - 2, 118))
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        return ", ".join([name for name in action.option_strings if name.count("-") <= 2])
+        names = [name for name in action.option_strings if name.count("-") <= 2]
+        return ", ".join(names) or super()._format_action_invocation(action)
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""

@@ -57,7 +57,8 @@ def test_the_command_ends_with_the_line_that_installs_it_and_imports_nothing(tmp
     run = subprocess.run([sys.executable, tmp_path / "without.py"], capture_output=True, text=True, cwd=ROOT)
     assert run.returncode == 2 and run.stdout == "[]\n"
     assert run.stderr == (
-        'docsplit demo needs gradio, which is not installed: pip install -e ".[demo]" (in the clone of docsplit_hf).\n'
+        "docsplit demo: error: docsplit demo needs gradio, which is not installed: "
+        'pip install -e ".[demo]" (in the clone of docsplit_hf).\n'
     )
 
 

@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shared = SharedModel(args.model)
         shared.new_pipeline()
     except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
-        parser.exit(1, f"{error}\n")
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
     launch_page(
         make_page(shared, limits),
         limits,

@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _serve(args)
     except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
-        parser.exit(1, f"{error}\n")
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
 
 
 def _serve(args: argparse.Namespace) -> None:

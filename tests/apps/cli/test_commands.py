@@ -61,6 +61,9 @@ ANSWERED_AT_ONCE = {
     "an unknown option of suggest": ("suggest ./missing --cout 3", 2, "did you mean --count?"),
     "an unknown option of export": ("export ./missing --precison int8", 2, "did you mean --precision?"),
     "an unknown option of demo": ("demo --prot 80", 2, "--prot"),
+    "no folder to serve": ("serve ./missing", 1, "docsplit serve: error: There is no"),
+    "an option of before": ("undo --ocr", 2, "docsplit undo: error: --ocr was removed: docsplit undo reads no files"),
+    "a command of before": ("label", 2, "docsplit: error: docsplit label was removed: docsplit suggest writes"),
 }
 
 

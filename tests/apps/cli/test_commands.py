@@ -47,6 +47,9 @@ def test_help_shows_options_of_files_and_of_classifiers_where_they_are_used(comm
 
 ANSWERED_AT_ONCE = {
     "help": ("fit --help_all", 0, "--passage_length"),
+    "a mistyped command": ("clasify --predict new.csv", 2, "no command 'clasify' (did you mean classify?): docsplit"),
+    "a shortened command": ("eval", 2, "no command 'eval' (did you mean evaluate?)"),
+    "no command": ("xyzzy", 2, "docsplit: error: there is no command 'xyzzy': docsplit --help lists all."),
     "a typo": ("fit --dataset_nme x.csv", 2, "did you mean --dataset_name?"),
     "no file to learn from": ("fit --dataset_name missing.csv", 2, "There is no file 'missing.csv'"),
     "no column to learn from": ("fit --dataset_name new.csv --text_column title", 2, "There is no column 'title'"),

@@ -6,10 +6,16 @@ import argparse
 import sys
 from importlib import import_module
 
-from .apps.cli.commands import COMMANDS, REMOVED, REMOVED_OPTIONS, RENAMED_OPTIONS, help_of
+from .apps.cli.commands import (
+    COMMANDS,
+    REMOVED,
+    REMOVED_OPTIONS,
+    RENAMED_OPTIONS,
+    WRONG_INPUT,
+    did_you_mean,
+    help_of,
+)
 from .extras import check_command, check_full_installation, options_of
-
-WRONG_INPUT = 2  # exit code, the same as argparse's
 
 
 def main() -> None:
@@ -23,15 +29,17 @@ def main() -> None:
         "On several processes: accelerate launch -m docsplit_hf COMMAND ...",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("command", choices=COMMANDS, help=argparse.SUPPRESS)
+    parser.add_argument("command", help=argparse.SUPPRESS)
     command, *options = sys.argv[1:] or ["--help"]
     if command in REMOVED:
-        parser.exit(WRONG_INPUT, f"{REMOVED[command]}\n")
+        parser.exit(WRONG_INPUT, f"docsplit: error: {REMOVED[command]}\n")
     parser.parse_args([command])
+    if command not in COMMANDS:
+        parser.error(f"there is no command {command!r}{did_you_mean(command, COMMANDS)}: docsplit --help lists all.")
     for option, _ in options_of(options):
         of_all = REMOVED_OPTIONS.get(option.removeprefix("--")) if command in ("fit", "train", "classify") else None
         if advice := of_all or REMOVED_OPTIONS.get(f"{command} {option}"):
-            parser.exit(WRONG_INPUT, f"{option} was removed: {advice}.\n")
+            parser.exit(WRONG_INPUT, f"docsplit {command}: error: {option} was removed: {advice}.\n")
         name = RENAMED_OPTIONS.get(f"{command} {option}")
         if name and not any(word.startswith("--dataset_name") for word in options):
             print(f"docsplit {command}: {option} is now named {name}.", file=sys.stderr)
@@ -44,7 +52,7 @@ def main() -> None:
         if COMMANDS[command].needs_torch:
             check_full_installation(f"docsplit {command}")
     except ModuleNotFoundError as error:
-        parser.exit(WRONG_INPUT, f"{error}\n")
+        parser.exit(WRONG_INPUT, f"docsplit {command}: error: {error}\n")
     sys.argv = [f"docsplit {command}", *options]
     import_module(f".{COMMANDS[command].module}", __package__).run()
 

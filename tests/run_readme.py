@@ -82,7 +82,7 @@ def copy_of_clone(folder: Path) -> None:
 
 def write_files(folder: Path) -> None:
     """What the README supposes a reader to have: a table, documents, other labeled texts, and texts to classify."""
-    lines = (ROOT / "docsplit_hf" / "text" / "example_texts.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docsplit_hf" / "reading" / "example_texts.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     labeled = [(row["text"], row["label"]) for row in rows if row.get("label")]
     others = [row["text"] for row in rows if not row.get("label")]

@@ -54,13 +54,13 @@ class PredictionArguments:
 
     model: str = option(
         default=OUTPUT_DIR,
-        help="Also as the first word without the name of the option: a saved classifier, the --output_dir of docsplit "
+        help="A saved classifier, also as the first word without the name of the option: the --output_dir of docsplit "
         "fit or docsplit train. With --dataset_name and other options of docsplit fit, this makes one first.",
     )
     predict: str | None = option(
         default=None,
-        help="Required. Texts to classify: a .jsonl, .json, .csv, .tsv, .parquet or .txt file (also .gz); or a folder, "
-        "or a pattern such as 'inbox/**/*.pdf', of .txt files or documents.",
+        help="The texts to classify (required): a .jsonl, .json, .csv, .tsv, .parquet or .txt file (also .gz); or a "
+        "folder, or a pattern such as 'inbox/**/*.pdf', of .txt files or documents.",
     )
     predict_output: str = option(
         default="answers.csv",

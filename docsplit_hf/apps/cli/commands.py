@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ COMMANDS = {
     "demo": Command("apps.cli.demo", "try it on a page in the browser"),
     "serve": Command("apps.cli.serve", "serve classifiers to other programs by HTTP", needs_torch=False),
 }
+WRONG_INPUT = 2  # exit code, the same as argparse's
+NEAR = 0.7  # the least similarity of a suggested option or command
 # Commands of earlier versions, and what to use instead.
 REMOVED = {
     "embed-corpus": "docsplit embed-corpus was removed: examples/embed_corpus.py does the same, and docs/corpus.md has "
@@ -107,6 +110,13 @@ def with_options(names: Sequence[str], words: list[str]) -> list[str]:
     given = list(itertools.takewhile(lambda word: not word.startswith("-"), words[: len(names)]))
     named = [part for name, word in zip(names, given, strict=False) for part in (f"--{name}", word)]
     return named + words[len(given) :]
+
+
+def did_you_mean(typed: str, names: Collection[str]) -> str:
+    """Suggest the name that is most similar to a mistyped or shortened one; empty if none is similar."""
+    options = {name[: len(typed)]: name for name in names} | {name: name for name in names}
+    nearest = difflib.get_close_matches(typed, options, n=1, cutoff=NEAR)
+    return f" (did you mean {options[nearest[0]]}?)" if nearest else ""
 
 
 def help_of(command: str) -> str:

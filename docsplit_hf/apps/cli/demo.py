@@ -10,6 +10,7 @@ from dataclasses import fields
 from ...encoding.checkpoints.damaged_checkpoint import DamagedCheckpointError
 from ..page.sessions import PageLimits, SharedModel
 from .commands import positive_count
+from .run_command import OneLine
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -17,7 +18,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="docsplit demo",
         description="Serve a page that classifies documents from a few examples. No network is used.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        usage="%(prog)s [options]",
+        formatter_class=OneLine,
     )
     parser.add_argument("--model", help="an encoder or a saved classifier; without it, the included encoder")
     parser.add_argument(
@@ -27,17 +29,16 @@ def make_parser() -> argparse.ArgumentParser:
         "--allowed_hosts",
         nargs="+",
         default=[],
-        metavar="NAME",
         help="other host names of this server, such as a proxy's; * allows any name, for a public server",
     )
-    parser.add_argument("--port", type=int, default=7860)
+    parser.add_argument("--port", type=int, default=7860, help="port to listen on")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     limits = parser.add_argument_group("limits")
     helps = {
         "rows": "texts in a file, and texts per visitor",
-        "megabytes": "size of an uploaded file",
+        "megabytes": "megabytes in an uploaded file",
         "labels": "labels per visitor",
-        "characters": "length of a text",
+        "characters": "characters in a text",
         "sessions": "browsers with stored texts; beyond it, the least recently used ones are forgotten",
     }
     for field in fields(PageLimits):
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         shared = SharedModel(args.model)
         shared.new_pipeline()
     except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
-        parser.exit(1, f"{error}\n")
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
     launch_page(
         make_page(shared, limits),
         limits,

@@ -39,7 +39,8 @@ class EmbeddingArguments:
     """Input, output and encoder."""
 
     dataset_name: str | None = option(
-        default=None, help="Required. A file, a folder or pattern of files, or a data set on the Hub."
+        default=None,
+        help="The texts to embed (required): a file, a folder or pattern of files, or a data set on the Hub.",
     )
     text_column: str = option(default="text", help="The column with the texts.")
     output: str = option(

@@ -35,14 +35,15 @@ class EvaluationArguments:
 
     models: list[str] = option(
         default=[],
-        help=f"Required. Systems to compare: tfidf (word counts), {SHIPPED} (included), folders with a "
+        help=f"The systems to compare (required): tfidf (word counts), {SHIPPED} (included), folders with a "
         "checkpoint, models on the Hub, or https://HOST/v1#MODEL for an endpoint. At the end, '#name=NAME' sets a name "
         "for the tables; '#pooling=mean' and '#prompt=TEXT' are further options.",
     )
     tasks: list[str] = option(
         default=[],
-        help="Required. Your files and folders. Tables are .jsonl, .csv or .parquet, with --text_column and "
-        "--label_column. To try it: 'documentation', the documentation of installed packages, by package.",
+        help="The texts to compare them on (required): your files and folders. Tables are .jsonl, .csv or .parquet, "
+        "with --text_column and --label_column. To try it: 'documentation', the documentation of installed packages, "
+        "by package.",
     )
     text_column: str = option(default="text", help="The column with the texts.")
     label_column: str = option(default="label", help="The column with the labels.")

@@ -10,11 +10,11 @@ from typing import Any
 
 from ...extras import check_full_installation, options_of
 from . import classify, fit
-from .commands import with_options
+from .commands import NEAR, with_options
 from .fit_arguments import FitArguments
 from .labeled_arguments import LabeledArguments
 from .options import OUTPUT_DIR
-from .run_command import NEAR, script
+from .run_command import script
 
 
 def two_commands(words: Sequence[str]) -> list[list[str]]:

@@ -23,9 +23,10 @@ ENCODER_HELP = f"An encoder on the Hub or a folder. Default: {SHIPPED}, which is
 ALL_PRECISIONS = ("float32", "bfloat16", "int8")  # PRECISIONS of encoding/backends/precision.py, which imports torch
 READING_OPTIONS = ("text_column", "text_pair_column", "csv_separator", "encoding")  # of a file to classify
 DATASET_HELP = (
-    "A file, a folder, or a data set on the Hub. A file is .jsonl, .json, .csv, .tsv or .parquet; a folder has such "
-    "files named train and optionally validation and test, or a folder of .txt files or documents (PDF, Word, HTML, "
-    "mail and others) for each class. To try it: 'documentation', the documentation of installed packages, by package."
+    "The labeled examples (required): a file, a folder, or a data set on the Hub. A file is .jsonl, .json, .csv, .tsv "
+    "or .parquet; a folder has such files named train and optionally validation and test, or a folder of .txt files or "
+    "documents (PDF, Word, HTML, mail and others) for each class. To try it: 'documentation', the documentation of "
+    "installed packages, by package."
 )
 LONG_DOCUMENTS_HELP = (
     "Part of texts longer than --max_length to read: 'first', the beginning; 'head_tail', beginning and end; 'whole', "
@@ -53,8 +54,8 @@ class SavedClassifier:
 
     model: str | None = option(
         default=None,
-        help="Required, also as the first word without the name of the option: a saved classifier, the --output_dir of "
-        "docsplit fit or docsplit train.",
+        help="A saved classifier (required), also as the first word without the name of the option: the --output_dir "
+        "of docsplit fit or docsplit train.",
     )
 
     def __post_init__(self) -> None:

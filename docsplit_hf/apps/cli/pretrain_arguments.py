@@ -97,19 +97,19 @@ class DataArguments:
 
     dataset_name: str | None = option(
         default=None,
-        help="Required. A file, a folder or pattern of files, or a data set on the Hub. To try it: 'documentation', "
-        "the documentation of installed packages.",
+        help="The documents to learn from (required): a file, a folder or pattern of files, or a data set on the Hub. "
+        "To try it: 'documentation', the documentation of installed packages.",
     )
     dataset_config_name: str | None = option(default=None, help="Configuration of a data set on the Hub.")
     dataset_split: str = option(default="train", help="Split of a data set on the Hub.")
-    streaming: bool = option(default=False, help="Read while training. Needs --max_steps.")
+    streaming: bool = option(default=False, help="Read the documents while training, not before. Needs --max_steps.")
     text_column: str = option(default="text", help="The column with the texts.")
     csv_separator: str | None = option(default=None, help="Column separator of a .csv file, if not a comma.")
     encoding: str | None = option(default=None, help="Encoding of files, if not UTF-8, such as cp1252.")
     test_size: int = option(default=500, help="Documents to hold out for evaluation; 0 for none.")
     max_length: int | None = option(
         default=None,
-        help="Maximum length of a half in tokens. Default: that of the checkpoint, or up to 512; 128 without "
+        help="Longest half of a document in tokens. Default: that of the checkpoint, or up to 512; 128 without "
         "--model_name_or_path.",
     )
     mlm_probability: float = option(default=0.15, help="Fraction of the tokens to mask for MLM.")

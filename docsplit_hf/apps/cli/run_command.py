@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import difflib
 import json
 import linecache
 import logging
@@ -22,6 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ...reading.files.options import OCR_VARIABLE
+from .commands import WRONG_INPUT, did_you_mean
 
 if TYPE_CHECKING:
     from ...training.arguments import ShareableTrainingArguments
@@ -58,15 +58,11 @@ OPTIONS_ELSEWHERE = {
     "validation_file": ("dataset_name", "tasks"),
     "validation_split_percentage": ("validation_size", "test_size"),
 }
-NEAR = 0.7  # the least similarity of a suggested option
-HELP_ALL_HELP = "show all options with full help"
 OCR_HELP = (
     "Recognize scanned pages of PDF files: English by tesseract. A value names another of its languages, such as deu, "
     "or the library rapidocr."
 )
 SOURCES = {"dataset_name", "predict", "tasks", "inbox"}  # options that name files; commands without them read none
-JSON_HELP = "Print the final figures as one JSON object, and all else to the standard error."
-WRONG_INPUT = 2  # exit code, the same as argparse's
 INTERRUPTED = 130  # exit code, the same as a shell's
 # An argument in a message as it is written in Python: name=value, or the name alone.
 ARGUMENT = re.compile(r"""(?<![\w./'"-])([a-z]\w*)(?:=(?:(['"])(.*?)\2|([\w.+-]*\w)))?(?![\w(=/'"]|\.\w)""")
@@ -92,7 +88,8 @@ class OneLine(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=32, width=min(shutil.get_terminal_size().columns - 2, 118))
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        return ", ".join([name for name in action.option_strings if name.count("-") <= 2])
+        names = [name for name in action.option_strings if name.count("-") <= 2]
+        return ", ".join(names) or super()._format_action_invocation(action)
 
     def _get_help_string(self, action: argparse.Action) -> str:
         text = action.help or ""
@@ -141,12 +138,17 @@ def _arrange_help(parser: OptionParser, main: Collection[str] | None, is_all: bo
     for action in parser._actions:
         if action.nargs == 0 and action.const is False:  # HfArgumentParser copies the help of the opposite option
             action.help = f"the opposite of --{action.dest}"
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON_HELP)
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="Print the final figures as one JSON object, and all else to the standard error.",
+    )
     if SOURCES & {action.dest for action in parser._actions}:
         parser.add_argument("--ocr", nargs="?", metavar="LANGUAGE|rapidocr", default=argparse.SUPPRESS, help=OCR_HELP)
     if not hidden:
         return
-    parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help=HELP_ALL_HELP)
+    parser.add_argument("--help_all", action="help", default=argparse.SUPPRESS, help="show all options with full help")
     left_out = trainer_actions if is_all else hidden
     for group in parser._action_groups:
         group._group_actions = [action for action in group._group_actions if action not in left_out]
@@ -162,13 +164,7 @@ def _suggestion(parser: argparse.ArgumentParser, unknown: str) -> str:
     for name in OPTIONS_ELSEWHERE.get(typed.removeprefix("--"), ()):
         if any(action.dest == name for action in parser._actions):
             return f" (did you mean --{name}?)"
-    options: dict[str, str] = {}  # by their names, and by their names cut to the length of the unknown one
-    for action in parser._actions:
-        name = action.option_strings[0]
-        options[name[: len(typed)]] = name
-        options[name] = name
-    nearest = difflib.get_close_matches(typed, options, n=1, cutoff=NEAR)
-    return f" (did you mean {options[nearest[0]]}?)" if nearest else ""
+    return did_you_mean(typed, [action.option_strings[0] for action in parser._actions])
 
 
 def as_typed(message: str) -> str:

@@ -16,6 +16,7 @@ from ...encoding.checkpoints.damaged_checkpoint import DamagedCheckpointError
 from ...extras import check_full_installation
 from .commands import positive_count
 from .options import ALL_PRECISIONS
+from .run_command import OneLine
 
 if TYPE_CHECKING:
     from ..server.served_folders import ServedFolder
@@ -26,17 +27,17 @@ MOST_CONNECTIONS = 1_000
 # Their messages may have parts of texts.
 LOGGERS_OF_TEXTS = ("docsplit_hf.classifier", "docsplit_hf.encoding", "docsplit_hf.reading")
 HELP_OF_LIMITS = {
-    "megabytes": "size of a request",
-    "file_megabytes": "size of a request with uploaded files",
+    "megabytes": "megabytes in a request",
+    "file_megabytes": "megabytes in a request with uploaded files",
     "files": "files in a request",
-    "body_seconds": "time in which a request must arrive",
+    "body_seconds": "seconds in which a request must arrive",
     "texts": "texts in a request",
-    "characters": "length of a text",
+    "characters": "characters in a text",
     "tokens": "tokens that are read for a request, at four bytes each; more get status 413",
     "labels": "labels of a classifier that takes edits",
     "questions": "questions in a request for decisions",
     "waiting_tokens": "tokens of texts that wait; further requests get status 429",
-    "seconds": "time for an answer",
+    "seconds": "seconds until an answer must be ready",
 }
 
 
@@ -47,7 +48,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="docsplit serve",
         description="Serve classifiers to other programs by HTTP: /v1/classify, /v1/systemone, /v1/decisions, /docs.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        usage="%(prog)s FOLDER [FOLDER ...] [options]",
+        formatter_class=OneLine,
     )
     either = parser.add_mutually_exclusive_group(required=True)
     either.add_argument("model", nargs="*", metavar="FOLDER", default=argparse.SUPPRESS, help="the same as --model")
@@ -61,23 +63,21 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0 allows connections from other machines"
     )
-    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on")
     parser.add_argument(
         "--allowed_hosts",
         nargs="+",
         default=[],
-        metavar="NAME",
         help="other host names of this server, such as a proxy's; * allows any name",
     )
     parser.add_argument(
         "--token_file",
-        metavar="FILE",
-        help="tokens of those who may ask, TOKEN or NAME=TOKEN on each line; also DOCSPLIT_SERVE_TOKEN",
+        help="file of tokens of those who may ask, TOKEN or NAME=TOKEN on each line; also DOCSPLIT_SERVE_TOKEN",
     )
     parser.add_argument(
         "--edit_token_file",
-        metavar="FILE",
-        help="tokens of those who may change examples and fit; also DOCSPLIT_SERVE_EDIT_TOKEN; without one, nobody may",
+        help="file of tokens of those who may change examples and fit; also DOCSPLIT_SERVE_EDIT_TOKEN; without one, "
+        "nobody may",
     )
     parser.add_argument("--open", action="store_true", help="let other machines ask without a token")
     answers = parser.add_argument_group("answers")
@@ -96,7 +96,12 @@ def make_parser() -> argparse.ArgumentParser:
         help="with --reject: the option of a choice that means none of the labels, such as other",
     )
     speed = parser.add_argument_group("speed")
-    speed.add_argument("--precision", choices=ALL_PRECISIONS, help="int8 is faster, and needs the extra openvino")
+    speed.add_argument(
+        "--precision",
+        choices=ALL_PRECISIONS,
+        help="float32, bfloat16, or int8, which is faster and needs the extra openvino; by default, as the "
+        "classifier was saved or exported",
+    )
     speed.add_argument(
         "--threads", type=positive_count, default=None, help="threads that read texts; by default, one for each core"
     )
@@ -121,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _serve(args)
     except (ModuleNotFoundError, OSError, ValueError, DamagedCheckpointError) as error:
-        parser.exit(1, f"{error}\n")
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
 
 
 def _serve(args: argparse.Namespace) -> None:

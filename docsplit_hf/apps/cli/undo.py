@@ -21,9 +21,9 @@ class UndoArguments:
 
     sorted: str | None = option(
         default=None,
-        help=f"Required, also as the first word without the name of the option: the folder with {MANIFEST}, the "
-        "--predict_output of docsplit classify, or the second folder of docsplit watch. The original files are not "
-        "touched.",
+        help="The folder of sorted files (required), also as the first word without the name of the option: the "
+        f"--predict_output of docsplit classify, or the second folder of docsplit watch, with {MANIFEST}. The original "
+        "files are not touched.",
     )
 
 

@@ -33,16 +33,16 @@ class WatchArguments:
     """The folders, the classifier, and when files are sorted."""
 
     inbox: str = option(
-        help="Also as the first word without the name of the option: the folder with the new files, at any depth. They "
-        "stay where they are."
+        help="The folder with the new files, at any depth (required), also as the first word without the name of the "
+        "option. They stay where they are."
     )
     sorted: str = option(
-        help="Also as the second word: the folder that they are copied into, in sub-folders by label; those without a "
-        "label go into _unsure, those that cannot be read into _failed. It may be the --predict_output of docsplit "
-        "classify. A file that you move to the folder of another label becomes an example of it, and the classifier is "
-        "fitted and saved. docsplit undo removes the copies.",
+        help="The folder that they are copied into (required), also as the second word. It has sub-folders by label; "
+        "files without a label go into _unsure, those that cannot be read into _failed. It may be the --predict_output "
+        "of docsplit classify. A file that you move to the folder of another label becomes an example of it, and the "
+        "classifier is fitted and saved. docsplit undo removes the copies.",
     )
-    model: str = option(help="A saved classifier, the --output_dir of docsplit fit or docsplit train.")
+    model: str = option(help="A saved classifier (required), the --output_dir of docsplit fit or docsplit train.")
     reject: float | None = option(
         default=None,
         help="Target error rate, such as 0.05: files whose label is too uncertain go into _unsure. For a classifier of "

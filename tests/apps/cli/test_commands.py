@@ -1,5 +1,6 @@
 """The help of the command ``docsplit``, and that it is quick."""
 
+import configparser
 import importlib.util
 import os
 import subprocess
@@ -33,6 +34,29 @@ def test_help_imports_neither_torch_nor_transformers(command):
     assert "docsplit_hf" in imported and not {"torch", "transformers", "numpy"} & imported
 
 
+def test_the_installed_command_imports_neither_torch_nor_transformers():
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    assert setup["options.entry_points"]["console_scripts"].strip() == "docsplit = docsplit_command:main"
+    code = "import sys; from docsplit_command import main; main(); print({'torch', 'transformers'} & set(sys.modules))"
+    started = [sys.executable, "-c", code, "fit", "--help"]
+    finished = subprocess.run(started, capture_output=True, text=True, timeout=100, cwd=ROOT)
+    assert "usage: docsplit fit " in finished.stdout and finished.stdout.endswith("set()\n"), finished.stderr
+
+
+@pytest.mark.slow
+def test_a_script_named_as_the_command_gets_the_pipeline(tmp_path):
+    script = tmp_path / "docsplit.py"
+    script.write_text(
+        "import docsplit_hf\n"
+        "from transformers.pipelines import PIPELINE_REGISTRY\n"
+        "print('docsplit-knn' in PIPELINE_REGISTRY.supported_tasks)\n"
+    )
+    places = {"PYTHONPATH": str(ROOT)}
+    finished = subprocess.run([sys.executable, script], capture_output=True, text=True, env=os.environ | places)
+    assert finished.stdout == "True\n", finished.stderr
+
+
 READ_FILES = ("pretrain", "fit", "train", "classify", "evaluate", "embed", "watch")
 OF_CLASSIFIERS = ("classify", "audit", "suggest", "export", "watch", "demo", "serve")
 
@@ -47,6 +71,9 @@ def test_help_shows_options_of_files_and_of_classifiers_where_they_are_used(comm
 
 ANSWERED_AT_ONCE = {
     "help": ("fit --help_all", 0, "--passage_length"),
+    "a mistyped command": ("clasify --predict new.csv", 2, "no command 'clasify' (did you mean classify?): docsplit"),
+    "a shortened command": ("eval", 2, "no command 'eval' (did you mean evaluate?)"),
+    "no command": ("xyzzy", 2, "docsplit: error: there is no command 'xyzzy': docsplit --help lists all."),
     "a typo": ("fit --dataset_nme x.csv", 2, "did you mean --dataset_name?"),
     "no file to learn from": ("fit --dataset_name missing.csv", 2, "There is no file 'missing.csv'"),
     "no column to learn from": ("fit --dataset_name new.csv --text_column title", 2, "There is no column 'title'"),
@@ -61,6 +88,9 @@ ANSWERED_AT_ONCE = {
     "an unknown option of suggest": ("suggest ./missing --cout 3", 2, "did you mean --count?"),
     "an unknown option of export": ("export ./missing --precison int8", 2, "did you mean --precision?"),
     "an unknown option of demo": ("demo --prot 80", 2, "--prot"),
+    "no folder to serve": ("serve ./missing", 1, "docsplit serve: error: There is no"),
+    "an option of before": ("undo --ocr", 2, "docsplit undo: error: --ocr was removed: docsplit undo reads no files"),
+    "a command of before": ("label", 2, "docsplit: error: docsplit label was removed: docsplit suggest writes"),
 }
 
 

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import sys
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -114,10 +115,11 @@ def __dir__() -> list[str]:
 
 
 # The command ``docsplit`` registers before what needs it: its help, and an exported classifier, must not wait for that.
-# Its start imports docsplit_command first. ``python -m`` runs the command, or a process that reads files.
+# ``python -m`` runs the command, or a process that reads files.
 # Without transformers, exported classifiers and the rooms reading/, arrays/, storage/ and fitting/ can be used.
-_runs_module = sys.argv[:1] == ["-m"] and any(word.startswith(__name__) for word in sys.orig_argv)
-_is_command = _runs_module or "docsplit_command" in sys.modules
+_name = Path(sys.argv[0]).name if sys.argv else ""
+_runs_module = _name == "-m" and any(word.startswith(__name__) for word in sys.orig_argv)
+_is_command = _runs_module or _name in ("docsplit", "docsplit.exe")
 _has_transformers = importlib.util.find_spec("transformers") is not None
 if not _is_command and _has_transformers:
     importlib.import_module(".registration", __name__).register()

@@ -161,5 +161,5 @@ def run(command, *arguments):
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         script = Path(folder, "docsplit")
-        script.write_text("from docsplit_command import main\n\nmain()\n")  # as an installation has it
+        script.write_text("from docsplit_hf.__main__ import main\n\nmain()\n")  # as an installation has it
         finish_script(start_script(script, command, *arguments, log=log), log)

@@ -51,7 +51,7 @@ def test_the_command_ends_with_the_line_that_installs_it_and_imports_nothing(tmp
         "import sys\n"
         "sys.modules['gradio'] = None\n"
         "sys.argv = ['docsplit', 'demo']\n"
-        "from docsplit_command import main\n"
+        "from docsplit_hf.__main__ import main\n"
         "try:\n    main()\nfinally:\n    print(sorted({'torch', 'transformers'} & set(sys.modules)))\n"
     )
     run = subprocess.run([sys.executable, tmp_path / "without.py"], capture_output=True, text=True, cwd=ROOT)

@@ -88,7 +88,7 @@ print("REPORT" + json.dumps({
 def built(tmp_path_factory):
     """The source distribution, and the wheel, unpacked as an installation does."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
-    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "docsplit_command.py"):
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
     shutil.copytree(ROOT / "docsplit_hf", tree / "docsplit_hf", ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run([sys.executable, "-c", BUILD, out], cwd=tree, check=True, capture_output=True, timeout=100)
@@ -114,7 +114,7 @@ def test_wheel_and_source_hold_the_checkpoint_and_every_file_of_the_package(buil
 
 def test_the_command_shows_its_help_from_the_wheel(built, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(built[0]), "COLUMNS": "80"}
-    arguments = [sys.executable, "-c", "from docsplit_command import main; main()", "fit", "--help"]
+    arguments = [sys.executable, "-m", "docsplit_hf", "fit", "--help"]
     finished = subprocess.run(arguments, capture_output=True, text=True, timeout=100, cwd=tmp_path, env=environment)
     assert finished.returncode == 0, finished.stderr[-3000:]
     assert "usage: docsplit fit [options]\n\nMake a classifier from a few labels per class" in finished.stdout

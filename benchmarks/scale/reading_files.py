@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-if __name__ == "__main__":  # with it, docsplit_hf/__init__ does not import torch, which is no part of reading
-    import docsplit_command  # noqa: F401
+if __name__ == "__main__":  # as the command, docsplit_hf/__init__ does not import torch, which is no part of reading
+    sys.argv[0] = "docsplit"
 
 from docsplit_hf.reading.files.options import FileOptions  # noqa: E402
 from docsplit_hf.reading.files.places import encode_result  # noqa: E402

@@ -48,7 +48,7 @@ print(json.dumps(dict(answers=answers, processor=time.process_time(), imports=im
 """
 SAVED = ("import docsplit_hf, transformers", "transformers.pipeline('docsplit-knn', model=sys.argv[1])(sys.argv[2:])")
 EXPORTED = ("from docsplit_hf import ExportedClassifier", "ExportedClassifier(sys.argv[1])(sys.argv[2:])")
-COMMAND = "from docsplit_command import main; main()"
+COMMAND = "import sys; sys.argv[0] = 'docsplit'; from docsplit_hf.__main__ import main; main()"
 
 
 # As a user's Python, which keeps the modules that it has compiled: without, each start compiles docsplit_hf anew.

@@ -125,11 +125,11 @@ def run(system: str, paths: Sequence[Path], packages: Path) -> Reading:
     return Reading(answers=answers, seconds=seconds)
 
 
-# With docsplit_command, docsplit_hf/__init__ does not import torch, which is no part of reading.
+# As the command, docsplit_hf/__init__ does not import torch, which is no part of reading.
 READ = """
 import sys
 from pathlib import Path
-import docsplit_command
+sys.argv[0] = "docsplit"
 from benchmarks.quality.file_readers.compare import read_all
 read_all(sys.argv[1], [Path(line) for line in sys.stdin.read().split("\\n")])
 """

@@ -1,6 +1,5 @@
 """The help of the command ``docsplit``, and that it is quick."""
 
-import configparser
 import importlib.util
 import os
 import subprocess
@@ -32,29 +31,6 @@ def test_help_imports_neither_torch_nor_transformers(command):
     assert f"usage: docsplit {command or 'COMMAND'} " in finished.stdout
     imported = {line.rpartition("|")[2].strip() for line in finished.stderr.splitlines()}
     assert "docsplit_hf" in imported and not {"torch", "transformers", "numpy"} & imported
-
-
-def test_the_installed_command_imports_neither_torch_nor_transformers():
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    assert setup["options.entry_points"]["console_scripts"].strip() == "docsplit = docsplit_command:main"
-    code = "import sys; from docsplit_command import main; main(); print({'torch', 'transformers'} & set(sys.modules))"
-    started = [sys.executable, "-c", code, "fit", "--help"]
-    finished = subprocess.run(started, capture_output=True, text=True, timeout=100, cwd=ROOT)
-    assert "usage: docsplit fit " in finished.stdout and finished.stdout.endswith("set()\n"), finished.stderr
-
-
-@pytest.mark.slow
-def test_a_script_named_as_the_command_gets_the_pipeline(tmp_path):
-    script = tmp_path / "docsplit.py"
-    script.write_text(
-        "import docsplit_hf\n"
-        "from transformers.pipelines import PIPELINE_REGISTRY\n"
-        "print('docsplit-knn' in PIPELINE_REGISTRY.supported_tasks)\n"
-    )
-    places = {"PYTHONPATH": str(ROOT)}
-    finished = subprocess.run([sys.executable, script], capture_output=True, text=True, env=os.environ | places)
-    assert finished.stdout == "True\n", finished.stderr
 
 
 READ_FILES = ("pretrain", "fit", "train", "classify", "evaluate", "embed", "watch")

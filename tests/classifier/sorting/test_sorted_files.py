@@ -87,7 +87,7 @@ def test_files_that_come_while_others_are_classified_are_left_to_a_later_run(tmp
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path
-import docsplit_command  # so that the import of docsplit_hf does not wait for transformers
+sys.argv[0] = "docsplit"  # so that the import of docsplit_hf does not wait for transformers
 from docsplit_hf.classifier.sorting.sorted_folder import sort_files
 answers, paths, out = json.loads(Path(sys.argv[1]).read_text())
 last = int(sys.argv[2])

@@ -11,7 +11,7 @@ from docsplit_hf.reading.files.places import decode_result
 
 SCRIPT = """
 import json, resource, sys, time
-import docsplit_command  # so that the import of docsplit_hf does not import transformers
+sys.argv = ["docsplit"]  # as the command, which does not import transformers at its start
 from docsplit_hf.reading.files.options import FileOptions
 from docsplit_hf.reading.files.reader import read_files
 from docsplit_hf.reading.files.places import encode_result

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from .expert import Expert, Features, TrainingData
-from .schema import UNIT_COMPONENTS, Array
+from .saved_types import UNIT_COMPONENTS, Array
 from .text_vectors import unit
 
 NAMES_PRIOR_WITHOUT_EXAMPLES = 1.0

@@ -19,7 +19,7 @@ import numpy as np
 from ...reading.characters import MAX_CHARACTERS
 from .expert import Expert
 from .linear_probe import fit_probe
-from .schema import REGRESSION_WEIGHTS, Array, Range
+from .saved_types import REGRESSION_WEIGHTS, Array, Range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

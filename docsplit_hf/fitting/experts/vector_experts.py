@@ -10,7 +10,7 @@ from .corpus import propagate_in_folds
 from .expert import Corpus, Expert, Features, TrainingData
 from .linear_probe import fit_distributions, fit_probe
 from .log_linear_pool import log_softmax, spread_of_scores
-from .schema import REGRESSION_WEIGHTS, UNIT_COMPONENTS, Array
+from .saved_types import REGRESSION_WEIGHTS, UNIT_COMPONENTS, Array
 from .text_vectors import unit
 
 SURE_SHARE = 0.5  # of the documents of each label, that the probe also learns from

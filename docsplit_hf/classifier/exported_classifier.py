@@ -19,8 +19,7 @@ from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.prediction import Prediction, raise_if_unreadable
 from ..reading.inputs import as_list
 from ..reading.text_warnings import sum_up_warnings
-from ..storage.classifier_folder import CONFIG, EXPORTED, TEXTS
-from ..storage.classifier_folder import FOLDER as DATASTORE
+from ..storage.classifier_folder import CONFIG, EXPORTED, FOLDER, TEXTS
 from ..storage.datastore_files import load_snapshot
 from ..storage.manifest import MANIFEST
 from ..storage.texts_as_json import load_with_texts, source_of_texts
@@ -68,7 +67,7 @@ class ExportedClassifier:
         else:
             snapshot = load_snapshot(folder, None, None, memory_map=True)
         check_probe(self.embedder.probe(), snapshot.probe)
-        self.datastore = FixedStore(snapshot, sha256_of_file(folder / DATASTORE / MANIFEST))
+        self.datastore = FixedStore(snapshot, sha256_of_file(folder / FOLDER / MANIFEST))
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         default = NeighborVote()
         self._vote = NeighborVote(

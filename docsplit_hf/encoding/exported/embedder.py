@@ -18,8 +18,7 @@ from ...cores import core_count
 from ...extras import install_line
 from ...reading.files.finding import refuse_mistyped_path
 from ...reading.text_warnings import unlogged
-from ...storage.classifier_folder import CONFIG, EXPORTED
-from ...storage.classifier_folder import FOLDER as DATASTORE
+from ...storage.classifier_folder import CONFIG, EXPORTED, FOLDER
 from ...storage.manifest import read_manifest
 from ..chunking import Chunk, probe_length
 from ..text_embedder import ChunkedEmbedder, EmbeddingOptions, combine_chunks
@@ -98,7 +97,7 @@ class ExportedModel:
 
 def encoder_files(folder: Path) -> dict[str, str]:
     """The SHA-256 by name of a saved classifier's weights and tokenizer, as its datastore's manifest names them."""
-    saved = read_manifest(folder / DATASTORE)["classifier"]
+    saved = read_manifest(folder / FOLDER)["classifier"]
     return {name: sha256 for name, sha256 in saved.items() if name != CONFIG}
 
 

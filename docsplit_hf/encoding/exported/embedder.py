@@ -107,6 +107,7 @@ class ExportedEmbedder(ChunkedEmbedder):
     Args:
         folder: The classifier's folder.
         trust: Whether to open a graph that somebody else exported: it reaches a parser in native code.
+        threads: The threads that run the graph. None: one for each core.
 
     Raises:
         FileNotFoundError: If there is no such folder, or no exported model in it.
@@ -114,7 +115,7 @@ class ExportedEmbedder(ChunkedEmbedder):
         ValueError: If its graph was changed, or exported by somebody else.
     """
 
-    def __init__(self, folder: Path, trust: bool = False) -> None:
+    def __init__(self, folder: Path, trust: bool = False, threads: int | None = None) -> None:
         graph = folder / EXPORTED / GRAPH
         if not graph.is_file():
             refuse_mistyped_path(str(folder))
@@ -135,7 +136,7 @@ class ExportedEmbedder(ChunkedEmbedder):
                 f"{folder}, or pass trust=True if you trust its author."
             )
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = core_count()
+        options.intra_op_num_threads = threads or core_count()
         options.inter_op_num_threads = 1
         self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
         self.options = EmbeddingOptions()

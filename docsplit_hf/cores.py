@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
+
+# The microseconds in which the container may compute, of all cores together, and their period (cgroup 2).
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def core_count() -> int:
-    """The cores that this process may use; where the system does not limit processes to some, all of the machine."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """The cores that this process may use; where the system does not limit processes to some, all of the machine.
+
+    Of a container's quota only whole cores: with another thread, all of them would be halted in each period.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if CPU_QUOTA.is_file():
+        quota, period = CPU_QUOTA.read_text(encoding="ascii").split()
+        if quota != "max":
+            cores = min(cores, max(int(quota) // int(period), 1))
+    return cores
 
 
 def thread_count() -> int:

@@ -37,7 +37,7 @@ from docsplit_hf.fitting.ensemble import label_proportions
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem, used_labels
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, prepare_experts, score_texts
-from docsplit_hf.fitting.experts.vector_experts import readable_names
+from docsplit_hf.fitting.experts.label_names_expert import readable_names
 from docsplit_hf.fitting.experts.word_experts import fit_word_regression, word_log_odds
 from docsplit_hf.fitting.label_sets import label_sets
 from docsplit_hf.fitting.rejection import confidence_threshold

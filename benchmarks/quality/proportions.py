@@ -39,8 +39,8 @@ from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.label_proportions import Proportions, calibration, proportions_of
 from docsplit_hf.fitting.ensemble.problem import Problem, used_labels
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts, score_texts
+from docsplit_hf.fitting.experts.label_names_expert import readable_names
 from docsplit_hf.fitting.experts.log_linear_pool import smoothed
-from docsplit_hf.fitting.experts.vector_experts import readable_names
 from docsplit_hf.training.markdown import table
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results" / "few_labels"

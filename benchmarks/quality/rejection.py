@@ -35,7 +35,7 @@ from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.held_out_metrics import REPORTED_ERRORS
 from docsplit_hf.fitting.ensemble.problem import HeldOut, Problem, used_labels
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, Scores, prepare_experts, score_texts
-from docsplit_hf.fitting.experts.vector_experts import readable_names
+from docsplit_hf.fitting.experts.label_names_expert import readable_names
 from docsplit_hf.training.markdown import table
 
 RECORDS = "rejection.jsonl"

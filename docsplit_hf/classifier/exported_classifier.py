@@ -19,8 +19,7 @@ from ..fitting.ensemble.scoring import prepare_experts
 from ..fitting.prediction import Prediction, raise_if_unreadable
 from ..reading.inputs import as_list
 from ..reading.text_warnings import sum_up_warnings
-from ..storage.classifier_folder import CONFIG, EXPORTED, TEXTS
-from ..storage.classifier_folder import FOLDER as DATASTORE
+from ..storage.classifier_folder import CONFIG, EXPORTED, FOLDER, TEXTS
 from ..storage.datastore_files import load_snapshot
 from ..storage.manifest import MANIFEST
 from ..storage.texts_as_json import load_with_texts, source_of_texts
@@ -39,6 +38,7 @@ class ExportedClassifier:
     Args:
         folder: A folder that ``pipe.save_pretrained`` or ``docsplit fit`` wrote.
         trust: Whether to open a graph that somebody else exported. It reaches a parser in native code.
+        threads: The threads that run the graph. None: one for each core.
 
     Raises:
         FileNotFoundError: If there is no such folder, or no exported model in it.
@@ -52,9 +52,9 @@ class ExportedClassifier:
         [{'label': 'lease', 'score': 0.97}]
     """
 
-    def __init__(self, folder: str | Path, trust: bool = False) -> None:
+    def __init__(self, folder: str | Path, trust: bool = False, threads: int | None = None) -> None:
         folder = Path(folder)
-        self.embedder = ExportedEmbedder(folder, trust)
+        self.embedder = ExportedEmbedder(folder, trust, threads)
         texts = folder / EXPORTED / TEXTS  # read without pyarrow, unless the examples were changed since the export
         if texts.is_file() and source_of_texts(folder) == self.embedder.config.texts_of:
             if sha256_of_file(texts) != self.embedder.config.texts_sha256:
@@ -68,7 +68,7 @@ class ExportedClassifier:
         else:
             snapshot = load_snapshot(folder, None, None, memory_map=True)
         check_probe(self.embedder.probe(), snapshot.probe)
-        self.datastore = FixedStore(snapshot, sha256_of_file(folder / DATASTORE / MANIFEST))
+        self.datastore = FixedStore(snapshot, sha256_of_file(folder / FOLDER / MANIFEST))
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         default = NeighborVote()
         self._vote = NeighborVote(
@@ -153,12 +153,13 @@ class FixedStore:
         return len(self.snapshot.keys)
 
 
-def open_exported(folder: str | Path, trust: bool = False) -> ExportedClassifier | None:
+def open_exported(folder: str | Path, trust: bool = False, threads: int | None = None) -> ExportedClassifier | None:
     """Open a classifier that was exported, if it can be used here.
 
     Args:
         folder: The folder of a saved classifier.
         trust: Whether to open a graph that somebody else exported.
+        threads: The threads that run its graph. None: one for each core.
 
     Returns:
         The classifier. None: it was not exported, or the export cannot be used, which is logged, and it can be opened
@@ -173,7 +174,7 @@ def open_exported(folder: str | Path, trust: bool = False) -> ExportedClassifier
     if has_pipeline and not (Path(folder) / EXPORTED / GRAPH).is_file():
         return None
     try:
-        return ExportedClassifier(folder, trust)
+        return ExportedClassifier(folder, trust, threads)
     except (ValueError, ModuleNotFoundError) as error:
         if not has_pipeline:
             raise

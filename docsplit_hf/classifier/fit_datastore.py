@@ -21,11 +21,12 @@ from ..fitting.ensemble.problem import HeldOut, Problem, used_labels
 from ..fitting.ensemble.report import FitReport
 from ..fitting.ensemble.scoring import PreparedExperts
 from ..fitting.experts.corpus import KeptCorpus, texts_in
+from ..fitting.experts.label_names_expert import readable_names
 from ..fitting.experts.log_linear_pool import ClassProportions
 from ..fitting.experts.registry import EXPERTS
 from ..fitting.experts.teacher_expert import TEACHER_ANSWERS, TEACHER_SETTING, TeacherSetting
 from ..fitting.experts.text_vectors import unit
-from ..fitting.experts.vector_experts import MIN_LOG_LIKELIHOOD_GAIN, readable_names
+from ..fitting.experts.vector_experts import MIN_LOG_LIKELIHOOD_GAIN
 from ..fitting.label_tree import HIERARCHY_SETTING, Hierarchy, remembered_hierarchy
 from ..reading.inputs import check_lengths, joined_texts, texts_and_pairs
 from ..reading.labels import names_of_labels

@@ -12,7 +12,7 @@ from ..fitting.ensemble.held_out_metrics import largest_class
 from ..fitting.ensemble.held_out_scores import one_hot
 from ..fitting.ensemble.predicting import predict_with_experts
 from ..fitting.ensemble.report import at_chance
-from ..fitting.ensemble.scoring import prepare_experts
+from ..fitting.ensemble.scoring import PreparedExperts, prepare_experts
 from ..fitting.experts.corpus import texts_in
 from ..fitting.experts.text_vectors import Tfidf, fit_words
 from ..fitting.experts.word_experts import fit_word_regression, probabilities_of_log_odds, word_log_odds
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..arrays.snapshot import Snapshot
     from ..classifier.knn_datastore import KNNDatastore
     from ..encoding.text_embedder import TextEmbedder
-    from ..fitting.ensemble.scoring import PreparedExperts
 
 
 def classification_metrics(probabilities: Any, labels: Any) -> dict[str, float]:

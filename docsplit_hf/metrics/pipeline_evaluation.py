@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import evaluate
 import numpy as np
-from datasets import Value
+from datasets import Dataset, Value
 from scipy.stats import bootstrap
 
 from ..reading.labels import has_several_labels, label_array, label_names_of, texts_of, with_class_labels
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
-    from datasets import Dataset
     from transformers import TextClassificationPipeline
 
 logger = logging.getLogger(__name__)

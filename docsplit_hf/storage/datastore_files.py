@@ -37,6 +37,7 @@ from ..arrays.passages import Passages, check_spans
 from ..arrays.row_table import (
     ORIGIN_COLUMNS,
     TEXT_COLUMNS,
+    TextTable,
     describe_invalid_ids,
     describe_invalid_origins,
     has_origins,
@@ -67,8 +68,6 @@ from .tables import MAPPED_ROLES, mapped_rows, read_batches, read_table, refuse,
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from ..arrays.row_table import TextTable
 
 ROLE_PREFIXES = ("", "document_")  # of examples and of documents
 

@@ -57,9 +57,9 @@ from docsplit_hf.fitting.ensemble import fit_experts as fitting
 from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.scoring import PreparedExperts, score_all, score_texts
+from docsplit_hf.fitting.experts.label_names_expert import readable_names
 from docsplit_hf.fitting.experts.log_linear_pool import pool
 from docsplit_hf.fitting.experts.registry import EXPERTS, features_of_corpus, prior_weights
-from docsplit_hf.fitting.experts.vector_experts import readable_names
 from docsplit_hf.reading.inputs import joined_texts, texts_and_pairs
 
 if TYPE_CHECKING:

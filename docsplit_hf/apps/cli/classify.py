@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...classifier.exported_classifier import open_exported
+from ...classifier.exported_classifier import ExportedClassifier, open_exported
 from ...classifier.predict_file import Outcome, PredictionFiles, check_files, classify_file
 from ...classifier.row_files import write_rows
 from ...classifier.sorting.sorted_files import ANSWERS, SortedFile, count_by_folder
@@ -34,7 +34,6 @@ from .options import OUTPUT_DIR, READING_OPTIONS, option, read_options, refuse_p
 from .run_command import show_log
 
 if TYPE_CHECKING:
-    from ...classifier.exported_classifier import ExportedClassifier
     from ...classifier.pipeline import KNNClassifierPipeline
 
 SHOWN_FILES = 20

@@ -142,7 +142,7 @@ def _serve(args: argparse.Namespace) -> None:
     if editors:
         check_full_installation("Editing classifiers")
     exported = args.precision is None and not editors  # an exported model answers, and cannot be edited
-    encoders = Encoders(args.precision, exported, args.trust)
+    encoders = Encoders(args.precision, exported, args.trust, args.threads)
     # FastAPI takes as long to import as an exported model to load, which leaves the interpreter to another thread.
     importing = Thread(target=import_module, args=("docsplit_hf.apps.server.app",))
     importing.start()

@@ -14,7 +14,7 @@ import gradio as gr
 from ...reading.columns import columns_of, guess_columns
 from . import plan, uploads, views
 from .changes import add_texts, learn, save_classifier, suggested_text
-from .components import (
+from .component_values import (
     Key,
     Values,
     answer_rows,

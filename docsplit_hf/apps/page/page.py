@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 
 from ..own_site_only import OwnSiteOnly
 from .changes import give_label, keep_label, remove_text
-from .components import LABEL_BUTTONS, LEAVE_OUT, opened_answer, opened_finding, opened_text
+from .component_values import LABEL_BUTTONS, LEAVE_OUT, opened_answer, opened_finding, opened_text
 from .document_links import ROUTE
 from .documents import FAILED_HEADERS
 from .events import STEP_NEEDS, Events, show_errors

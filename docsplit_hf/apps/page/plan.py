@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .changes import give_label
-from .sessions import counted, percentage
-
-if TYPE_CHECKING:
-    from .sessions import PlannedText, Row, Session
+from .sessions import PlannedText, Row, Session, counted, percentage
 
 NO_ANSWER = "no answer"
 CONFIRMED = "confirmed"

@@ -62,12 +62,20 @@ class Encoders:
         precision: Of the pipelines.
         exported: Whether exported models answer, where there are any: they cannot be edited.
         trust: Whether to open models that somebody else exported.
+        threads: The threads that run an exported model. None: one for each core.
     """
 
-    def __init__(self, precision: str | None = None, exported: bool = False, trust: bool = False) -> None:
+    def __init__(
+        self,
+        precision: str | None = None,
+        exported: bool = False,
+        trust: bool = False,
+        threads: int | None = None,
+    ) -> None:
         self._precision = precision
         self._exported = exported
         self._trust = trust
+        self._threads = threads
         # An encoder is forgotten with the last classifier that has it, or each replaced folder would leave one.
         self._encoders: WeakValueDictionary[tuple[str, ...], nn.Module] = WeakValueDictionary()
 
@@ -90,7 +98,7 @@ class Encoders:
 
     def _read_exported(self, folder: Path) -> State | None:
         """Read an exported classifier; None without one."""
-        classifier = open_exported(folder, self._trust)
+        classifier = open_exported(folder, self._trust, self._threads)
         if classifier is None:
             return None
         return State(classifier, version_on_disk(folder))

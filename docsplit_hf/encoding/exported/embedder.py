@@ -18,8 +18,7 @@ from ...cores import core_count
 from ...extras import install_line
 from ...reading.files.finding import refuse_mistyped_path
 from ...reading.text_warnings import unlogged
-from ...storage.classifier_folder import CONFIG, EXPORTED
-from ...storage.classifier_folder import FOLDER as DATASTORE
+from ...storage.classifier_folder import CONFIG, EXPORTED, FOLDER
 from ...storage.manifest import read_manifest
 from ..chunking import Chunk, probe_length
 from ..text_embedder import ChunkedEmbedder, EmbeddingOptions, combine_chunks
@@ -98,7 +97,7 @@ class ExportedModel:
 
 def encoder_files(folder: Path) -> dict[str, str]:
     """The SHA-256 by name of a saved classifier's weights and tokenizer, as its datastore's manifest names them."""
-    saved = read_manifest(folder / DATASTORE)["classifier"]
+    saved = read_manifest(folder / FOLDER)["classifier"]
     return {name: sha256 for name, sha256 in saved.items() if name != CONFIG}
 
 
@@ -108,6 +107,7 @@ class ExportedEmbedder(ChunkedEmbedder):
     Args:
         folder: The classifier's folder.
         trust: Whether to open a graph that somebody else exported: it reaches a parser in native code.
+        threads: The threads that run the graph. None: one for each core.
 
     Raises:
         FileNotFoundError: If there is no such folder, or no exported model in it.
@@ -115,7 +115,7 @@ class ExportedEmbedder(ChunkedEmbedder):
         ValueError: If its graph was changed, or exported by somebody else.
     """
 
-    def __init__(self, folder: Path, trust: bool = False) -> None:
+    def __init__(self, folder: Path, trust: bool = False, threads: int | None = None) -> None:
         graph = folder / EXPORTED / GRAPH
         if not graph.is_file():
             refuse_mistyped_path(str(folder))
@@ -136,7 +136,7 @@ class ExportedEmbedder(ChunkedEmbedder):
                 f"{folder}, or pass trust=True if you trust its author."
             )
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = core_count()
+        options.intra_op_num_threads = threads or core_count()
         options.inter_op_num_threads = 1
         self._session = onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
         self.options = EmbeddingOptions()

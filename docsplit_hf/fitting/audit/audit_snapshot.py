@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from tqdm.auto import tqdm
 
+from ...arrays.snapshot import Snapshot
 from ...reading.characters import on_one_line
 from ..ensemble.held_out_scores import are_texts
 from ..ensemble.scoring import prepare_experts
@@ -24,9 +25,6 @@ from .findings import (
     suspect_labels,
 )
 from .report import Audit, Duplicates, LabelIssue, Labels, Outlier
-
-if TYPE_CHECKING:
-    from ...arrays.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

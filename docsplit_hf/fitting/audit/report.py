@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from ...reading.characters import on_one_line
 from ...storage.inside_folder import write_file
-from ..experts.schema import is_possible
+from ..experts.saved_types import is_possible
 
 Labels = str | list[str]
 MAX_TABLE_ROWS = 10  # of a printed table

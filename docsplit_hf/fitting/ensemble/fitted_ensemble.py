@@ -14,7 +14,7 @@ from ...arrays.snapshot import Snapshot
 from ...reading.characters import words_of
 from ..experts.corpus import id_numbers, texts_in
 from ..experts.registry import EXPERTS, Learned
-from ..experts.schema import (
+from ..experts.saved_types import (
     ABOVE_ZERO,
     ROUNDING,
     UP_TO_ONE,

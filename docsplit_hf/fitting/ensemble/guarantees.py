@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple, TypedDict
 
 import numpy as np
 
-from ..experts.schema import UP_TO_ONE, Array, Count, Fraction
+from ..experts.saved_types import UP_TO_ONE, Array, Count, Fraction
 from ..label_sets import LabelSetLimits, label_set_limits, nonconformity_of_right_labels
 from ..label_tree import (
     FLAT,

@@ -9,18 +9,12 @@ import numpy as np
 
 from ...reading.versions import groups_of_pairs
 from ..experts.expert import Corpus, Guess, TrainingData, log_likelihoods_by
+from ..experts.label_names_expert import EVIDENCE_OF_ONE_TOPIC, names_as_vectors, only_topic
 from ..experts.linear_probe import MANY_LABELS
 from ..experts.log_linear_pool import given_proportions
 from ..experts.registry import EXPERTS, MIN_RELIABILITY
 from ..experts.teacher_expert import LEAST_AGREEMENT, MAX_EVIDENCE, fit_teacher, probe_logits
-from ..experts.vector_experts import (
-    DEFAULT_EXAMPLE_WEIGHT,
-    EVIDENCE_OF_ONE_TOPIC,
-    Topics,
-    choose_example_weight,
-    names_as_vectors,
-    only_topic,
-)
+from ..experts.vector_experts import DEFAULT_EXAMPLE_WEIGHT, Topics, choose_example_weight
 from ..label_tree import label_paths
 from .held_out_scores import Voters, are_texts, folds_of, one_hot, voters_in_corpus
 from .problem import Problem

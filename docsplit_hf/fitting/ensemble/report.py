@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
-from ..experts.schema import Count, ErrorRate, Fraction, NotNegative, Range, has_length, is_possible, types_of
+from ..experts.saved_types import Count, ErrorRate, Fraction, NotNegative, Range, has_length, is_possible, types_of
 from ..rejection import DEFAULT_LOST_FRACTION, AccuracyInterval, min_held_out_texts
 from .guarantees import LabelOutcome, SurestError, describe_surest_error
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from ...reading.versions import VersionPairs
-    from .schema import Array
+    from .saved_types import Array
     from .text_vectors import DocumentVectors, WordRows
 
 

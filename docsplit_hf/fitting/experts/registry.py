@@ -9,12 +9,13 @@ import numpy as np
 
 from .corpus import propagate_in_folds
 from .expert import Corpus, Expert, Features, TrainingData
+from .label_names_expert import LabelNames
 from .log_linear_pool import log_shift, pool, softmax, spread_of_scores
 from .neighbor_expert import Neighbors
-from .schema import UP_TO_ONE, Array, Range
+from .saved_types import UP_TO_ONE, Array, Range
 from .style_expert import Style
 from .teacher_expert import Teacher
-from .vector_experts import HeadOrProbe, LabelNames, Topics, centers_of, fit_topics, in_batches
+from .vector_experts import HeadOrProbe, Topics, centers_of, fit_topics, in_batches
 from .word_experts import NaiveBayes, WordRegression
 
 ALL_EXPERTS = (HeadOrProbe(), NaiveBayes(), Neighbors(), Topics(), WordRegression(), LabelNames(), Style(), Teacher())

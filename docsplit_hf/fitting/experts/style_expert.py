@@ -9,22 +9,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...reading.characters import MAX_CHARACTERS
-from .expert import Expert
+from .expert import Expert, Features, TrainingData
 from .linear_probe import fit_probe
-from .schema import REGRESSION_WEIGHTS, Array, Range
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .expert import Features, TrainingData
+from .saved_types import REGRESSION_WEIGHTS, Array, Range
 
 # Words, such as don't and 500,000; of scripts without spaces (Thai to Chinese), single characters.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"

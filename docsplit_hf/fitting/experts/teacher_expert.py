@@ -16,7 +16,7 @@ from ...reading.characters import replace_lone_surrogates
 from .corpus import texts_in
 from .expert import Corpus, Expert, Features, TrainingData
 from .linear_probe import fit_distributions
-from .schema import REGRESSION_WEIGHTS, Array
+from .saved_types import REGRESSION_WEIGHTS, Array
 
 INVERSE_REGULARIZATION = 5.0
 SMOOTHING = 0.05  # of the answers toward equal probabilities, as a model may be too sure

@@ -16,7 +16,7 @@ import numpy as np
 from ...arrays.keys import LARGEST_VALUE
 from ...reading.characters import words_of
 from ...reading.shingles import NumberedWords
-from .schema import UNIT_COMPONENTS, Array, Range
+from .saved_types import UNIT_COMPONENTS, Array, Range
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

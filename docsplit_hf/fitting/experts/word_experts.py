@@ -8,7 +8,7 @@ import numpy as np
 
 from .expert import Expert, Features, TrainingData
 from .log_linear_pool import expit
-from .schema import REGRESSION_WEIGHTS, Array, Range
+from .saved_types import REGRESSION_WEIGHTS, Array, Range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

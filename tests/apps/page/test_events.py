@@ -109,7 +109,7 @@ def test_an_unusual_upload_is_accepted_with_a_warning(events, tmp_path, recwarn,
 
 
 def test_a_file_with_many_columns_shows_the_first_ones(events, tmp_path):
-    from docsplit_hf.apps.page.components import MAX_SHOWN_COLUMNS
+    from docsplit_hf.apps.page.component_values import MAX_SHOWN_COLUMNS
 
     path = tmp_path / "wide.json"
     path.write_text(json.dumps([{f"column {number}": "a river" for number in range(3_000)}]))

@@ -6,11 +6,13 @@ import shutil
 import pytest
 
 from docsplit_hf.apps.server.batching import Batcher
+from docsplit_hf.apps.server.served_folders import ServedFolder
 from docsplit_hf.apps.server.settings import ServerSettings
-from docsplit_hf.apps.server.states import Encoders
+from docsplit_hf.apps.server.states import Encoders, State
 from docsplit_hf.classifier.answering import checked_options
 from docsplit_hf.classifier.exported_classifier import ExportedClassifier
 from docsplit_hf.classifier.pipeline import KNNClassifierPipeline
+from docsplit_hf.cores import core_count
 from docsplit_hf.encoding.exported.export import export_classifier
 
 from ...conftest import make_text
@@ -56,6 +58,17 @@ def test_a_model_of_somebody_else_is_opened_only_if_it_is_trusted(exported, tmp_
     assert isinstance(Encoders(exported=True).open(exported).pipe, KNNClassifierPipeline)
     assert "The exported model is not used: " in caplog.text and "exported by somebody else" in caplog.text
     assert isinstance(Encoders(exported=True, trust=True).open(exported).pipe, ExportedClassifier)
+
+
+def test_an_exported_model_runs_in_the_threads_that_are_given_and_keeps_to_them_when_it_is_replaced(exported):
+    for given, expected in ((1, 1), (3, 3), (None, core_count())):
+        served = ServedFolder("subjects", exported, Encoders(exported=True, threads=given))
+        first = served.state
+        served.state = State(first.pipe, "an earlier version")
+        served.reload_if_replaced()
+        assert served.state.pipe is not first.pipe
+        for state in (first, served.state):
+            assert state.pipe.embedder._session.get_session_options().intra_op_num_threads == expected
 
 
 def test_requests_are_read_together_and_long_ones_apart(exported, loaded):

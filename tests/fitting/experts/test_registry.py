@@ -7,7 +7,7 @@ from docsplit_hf.fitting.ensemble.explaining import explain
 from docsplit_hf.fitting.ensemble.scoring import prepare_experts
 from docsplit_hf.fitting.experts.expert import Expert
 from docsplit_hf.fitting.experts.registry import EXPERTS
-from docsplit_hf.fitting.experts.schema import UNIT_COMPONENTS, Array
+from docsplit_hf.fitting.experts.saved_types import UNIT_COMPONENTS, Array
 
 from ..ensemble.stores import fitted_store, make_queries, score
 

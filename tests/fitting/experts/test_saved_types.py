@@ -11,7 +11,7 @@ from docsplit_hf.fitting.ensemble.fit_experts import fit_experts
 from docsplit_hf.fitting.ensemble.fitted_ensemble import check_state
 from docsplit_hf.fitting.ensemble.problem import Problem
 from docsplit_hf.fitting.ensemble.report import FitReport, Measurement
-from docsplit_hf.fitting.experts.schema import Fraction, is_possible
+from docsplit_hf.fitting.experts.saved_types import Fraction, is_possible
 
 from ..ensemble.stores import make_store
 

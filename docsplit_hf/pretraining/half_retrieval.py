@@ -63,9 +63,10 @@ def half_retrieval_metrics(
     """
     anchors = torch.nn.functional.normalize(anchors.float(), dim=1)
     positives = torch.nn.functional.normalize(positives.float(), dim=1)
-    ranks = []
-    for rows in torch.arange(len(anchors), device=anchors.device).split(ROWS_AT_ONCE):
-        ranks.append(ranks_of_right(anchors[rows] @ positives.T, rows, document_ids))
+    ranks = [
+        ranks_of_right(anchors[rows] @ positives.T, rows, document_ids)
+        for rows in torch.arange(len(anchors), device=anchors.device).split(ROWS_AT_ONCE)
+    ]
     return rank_metrics(torch.cat(ranks).cpu())
 
 

@@ -109,10 +109,11 @@ def _evaluation_table(evaluations: list[dict[str, float]]) -> str:
         return "No held-out documents were evaluated in this run."
     shown = [evaluations[0], evaluations[-1]] if len(evaluations) > 1 else evaluations
     header = ("", *(f"step {logs['step']:,}" for logs in shown))
-    rows = []
-    for name in evaluations[0]:
-        if name.startswith("eval_") and name.endswith(("mrr", "@1", "@10")):
-            rows.append((name.removeprefix("eval_"), *(f"{logs[name]:.4f}" for logs in shown)))
+    rows = [
+        (name.removeprefix("eval_"), *(f"{logs[name]:.4f}" for logs in shown))
+        for name in evaluations[0]
+        if name.startswith("eval_") and name.endswith(("mrr", "@1", "@10"))
+    ]
     return table(header, rows)
 
 

@@ -110,6 +110,6 @@ def test_impossible_suggestions_are_refused(options, message, place, run_script)
 def test_the_removed_command_names_its_successors(run_script):
     printed = run_script(DOCSPLIT, "label", "--documents=documents", code=2)
     assert printed == (
-        "docsplit label was removed: docsplit suggest writes a file of the documents to label next, and docsplit demo "
-        "shows them on a page.\n"
+        "docsplit: error: docsplit label was removed: docsplit suggest writes a file of the documents to label next, "
+        "and docsplit demo shows them on a page.\n"
     )

@@ -17,7 +17,7 @@ from .scoring import Scores
 
 MAX_EXPLAINED_WORDS = 5
 LEAST_DESCRIBED = 0.05  # contribution to the log odds: what makes a label less than 1.05 times as likely is not told
-LEAST_OF_A_WORD = 0.02  # contribution of a word; those with less have no effect to speak of
+LEAST_OF_A_WORD = 0.01  # contribution of a word; those with less have no effect to speak of
 MOST_TIMES = 1000.0  # told of evidence that makes a label more likely still
 # What experts read, in plain words; of the others, and of the class proportions, the name says it.
 EVIDENCE = {

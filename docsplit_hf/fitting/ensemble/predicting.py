@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ...arrays.snapshot import SearchResult
+from ..experts.registry import EXPERTS
 from ..label_sets import label_sets
 from ..label_tree import FLAT, NO_LEVEL
 from ..prediction import CallOptions, Explanation, Prediction, ShownText, TextInputs
@@ -87,12 +88,18 @@ class Explainer:
         return explanation
 
     def _probabilities_of_passages(self, row: int) -> np.ndarray:
-        """Score each passage of a text; head logits are those of the whole text."""
+        """Score each passage of a text; head logits are those of the whole text.
+
+        Not by style: what is typical was measured on whole texts, whose lengths are others.
+        """
         if row not in self.by_passage:
+            ensemble = self.experts.ensemble
+            weights = {name: 0.0 if EXPERTS[name].reads_style else own for name, own in ensemble.weights.items()}
+            without_style = self.experts._replace(ensemble=replace(ensemble, weights=weights))
             embeddings, spans = self.inputs.embedded.passages.of(row)
             parts = [self.inputs.texts[row][start:end] for start, end in spans]
             head_logits = self.inputs.embedded.logits[[row] * len(parts)]
-            self.by_passage[row] = score_texts(self.experts, embeddings, parts, head_logits).probabilities
+            self.by_passage[row] = score_texts(without_style, embeddings, parts, head_logits).probabilities
         return self.by_passage[row]
 
 

@@ -48,7 +48,7 @@ RECIPES = (
         f"{SETS}; for the figures of README, coefficients that were learned without these sets",
         (
             f"{RUN} --tasks {{tasks}} --systems ours ours_without_documents ours_without_names probe tfidf"
-            " --per_label 1 5 20 all --draws 3 --int8 --long_documents whole"
+            " --per_label 1 5 20 all --draws 3 --long_documents whole"
             f" --records {{output}}/few_labels/seventeen.jsonl {KEPT}",
             "benchmarks.quality.few_labels.report --records {output}/few_labels/seventeen.jsonl --per_label 1 5 20"
             " --out {output}/few_labels",

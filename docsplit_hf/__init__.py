@@ -120,6 +120,5 @@ def __dir__() -> list[str]:
 _name = Path(sys.argv[0]).name if sys.argv else ""
 _runs_module = _name == "-m" and any(word.startswith(__name__) for word in sys.orig_argv)
 _is_command = _runs_module or _name in ("docsplit", "docsplit.exe")
-_has_transformers = importlib.util.find_spec("transformers") is not None
-if not _is_command and _has_transformers:
+if not _is_command and importlib.util.find_spec("transformers") is not None:
     importlib.import_module(".registration", __name__).register()

@@ -44,7 +44,7 @@ class Explanation(TypedDict, total=False):
     style: list[str]  # what speaks for the label in how the text is written
     style_against: list[str]  # what speaks against the label, where style as a whole does
     note: str  # for a label added after fit, instead of contributions
-    passage: TextSpan  # the passage of the text with the highest probability of the label
+    passage: TextSpan  # the passage of the text with the highest probability of the label, without style
 
 
 class ScoredLabel(TypedDict):

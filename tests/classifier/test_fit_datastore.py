@@ -187,13 +187,6 @@ def test_a_datastore_without_texts_has_no_words(pipe, texts):
     assert pipe(texts[3], explain=True)[0]["explanation"]["words"] == []
 
 
-@pytest.mark.parametrize("earlier, name", [("vocabulary", "word_regression"), ("names", "label_names")])
-def test_an_expert_by_its_earlier_name_is_fitted_under_its_name(earlier, name, filled):
-    with pytest.warns(FutureWarning, match=f"The expert '{earlier}' is now named '{name}'"):
-        report = filled.fit(experts=[earlier, "neighbors"], show_progress=False)
-    assert list(report.shares) == [name, "neighbors"]
-
-
 def fit_on(pipe, texts, labels):
     return pipe.fit(held_out_texts=texts, held_out_labels=labels)
 
@@ -206,6 +199,11 @@ ERRORS = {
     "a number for a label": (lambda p: fit_on(p, ["a"], [1]), ValueError, "no label '1'"),
     "no label": (lambda p: fit_on(p, ["a"], [None]), TypeError, "not a name"),
     "an unknown expert": (lambda p: p.fit(experts=["word"]), ValueError, "no expert 'word': choose among classifier"),
+    "an expert by its earlier name": (
+        lambda p: p.fit(experts=["vocabulary"]),
+        ValueError,
+        "no expert 'vocabulary' any more, it is 'word_regression': choose",
+    ),
     "no expert": (lambda p: p.fit(experts=[]), ValueError, "No expert is left"),
     "explaining before": (lambda p: (forget(p), p("a", explain=True)), ValueError, "Only fitted experts can explain"),
     "explaining equation 3": (lambda p: p("a", explain=True, method="knn"), ValueError, "leave out method="),

@@ -121,7 +121,8 @@ def did_you_mean(typed: str, names: Collection[str]) -> str:
 
 def help_of(command: str) -> str:
     """Return the output of ``docsplit COMMAND --help``."""
-    return HELP_PAGE.read_text(encoding="utf-8").partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0]
+    page = HELP_PAGE.read_text(encoding="utf-8")
+    return page.partition(f"## docsplit {command}\n\n```text\n")[2].partition("```")[0]
 
 
 def positive_count(text: str) -> int:

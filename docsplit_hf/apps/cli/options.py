@@ -107,7 +107,9 @@ class PlainParser(argparse.ArgumentParser):
             group = self if title is None else self.add_argument_group(title)
             hints = get_type_hints(kind)
             for one in fields(kind):
-                names = dict.fromkeys((f"--{one.name}", f"--{one.name.replace('_', '-')}"))
+                names = [f"--{one.name}"]
+                if "_" in one.name:
+                    names.append(f"--{one.name.replace('_', '-')}")
                 group.add_argument(*names, **_default(one), **_reading(hints[one.name]), **one.metadata)
 
     def parse_args_into_dataclasses(self, arguments: Sequence[str]) -> tuple[Any, ...]:

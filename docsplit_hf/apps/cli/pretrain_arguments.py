@@ -200,7 +200,8 @@ def parse_command_line(description: str, arguments: list[str] | None = None):
     kinds = (ModelArguments, DataArguments, known_objectives.get(objective, known_objectives["info_nce"]))
     parser = HfArgumentParser(kinds, description=description)
     known = {name for kind in kinds for name in options_of(kind)}
-    for word in (argument for argument in arguments if argument.startswith("--")):
+    options = (argument for argument in arguments if argument.startswith("--"))
+    for word in options:
         name = word.partition("=")[0].removeprefix("--").replace("-", "_")
         owners = [owner for owner, kind in known_objectives.items() if name in options_of(kind)]
         if owners and name not in known:

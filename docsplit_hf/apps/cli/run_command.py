@@ -203,7 +203,8 @@ def run_script(main: Callable[[], Any], when_stopped: str) -> None:
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     common.add_argument("--json", action="store_true")
     common.add_argument("--ocr", nargs="?", const="eng")
-    given, sys.argv[1:] = common.parse_known_args(sys.argv[1:])
+    given, rest = common.parse_known_args(sys.argv[1:])
+    sys.argv[1:] = rest
     if given.ocr:
         os.environ[OCR_VARIABLE] = given.ocr  # for each place that reads files, also in other processes
     try:
@@ -270,10 +271,11 @@ def _interrupts_in_this_process_only() -> Iterator[None]:
 def _names(kinds: Sequence[type], of_transformers: bool) -> set[str]:
     """The fields of dataclasses that base classes in transformers define, or those that other classes define."""
     names: set[str] = set()
-    for cls in (cls for kind in kinds for cls in kind.__mro__):
-        is_of_transformers = cls.__module__.split(".")[0] == "transformers"
-        if is_of_transformers == of_transformers:
-            names.update(cls.__dict__.get("__annotations__", {}))
+    for kind in kinds:
+        for cls in kind.__mro__:
+            is_of_transformers = cls.__module__.split(".")[0] == "transformers"
+            if is_of_transformers == of_transformers:
+                names.update(cls.__dict__.get("__annotations__", {}))
     return names
 
 

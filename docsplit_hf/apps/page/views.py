@@ -333,10 +333,11 @@ def rows_of_session(session: Session) -> list[TextRow]:
 def listed_texts(session: Session, wanted: str = "") -> tuple[str, list[TextRow]]:
     """A caption, and the texts with ``wanted`` in them or as label."""
     wanted = wanted.strip().casefold()
-    found = []
-    for row in rows_of_session(session):
-        if wanted == (row.label or "").casefold() or wanted in text_with_file(row).casefold():
-            found.append(row)
+    found = [
+        row
+        for row in rows_of_session(session)
+        if wanted == (row.label or "").casefold() or wanted in text_with_file(row).casefold()
+    ]
     first = f", the first {MAX_LISTED_TEXTS} here" if len(found) > MAX_LISTED_TEXTS else ""
     return f"{counted(len(found), 'text')}{first}: click one.", found[:MAX_LISTED_TEXTS]
 

@@ -149,9 +149,8 @@ def _word_contributions(
     words = scored.words.row(row)
     total = np.zeros(len(words.indices))
     for name, weight in weights.items():
-        contributions = EXPERTS[name].word_contributions(
-            ensemble.learned.by_expert[name], weight, words, column, against
-        )
+        learned = ensemble.learned.by_expert[name]
+        contributions = EXPERTS[name].word_contributions(learned, weight, words, column, against)
         if contributions is not None:
             total += contributions
     return total

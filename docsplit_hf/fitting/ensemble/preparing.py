@@ -84,9 +84,9 @@ def prepare_fit(problem: Problem) -> Prepared:
             prior_evidence=0.0 if topic is None else EVIDENCE_OF_ONE_TOPIC,
         )
     version_fraction = fraction_of_versions(problem.with_left_out or corpus)
-    is_misled = versions_mislead(version_fraction, versions.agreeing)
+    are_few = len(rows) <= MOST_COMPARED * len(problem.labels)
     compared = None
-    if is_misled and not snapshot.multi_label and len(rows) <= MOST_COMPARED * len(problem.labels):
+    if versions_mislead(version_fraction, versions.agreeing) and are_few and not snapshot.multi_label:
         compared = problem.with_left_out
     data = TrainingData(
         corpus=corpus,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -82,19 +81,17 @@ class Problem:
             raise ValueError("hierarchy is for one label per text: probabilities of several labels do not add up.")
         if isinstance(self.experts, str):
             raise TypeError(f"Expected a list of experts, got one string: pass [{self.experts!r}].")
-        for name in EARLIER_EXPERTS.keys() & (self.experts or ()):
-            warnings.warn(f"The expert {name!r} is now named {EARLIER_EXPERTS[name]!r}.", FutureWarning, stacklevel=1)
         for name in self.wanted_experts:
             if name not in EXPERTS:
-                raise ValueError(f"There is no expert {name!r}: choose among {', '.join(EXPERTS)}.")
+                now = f" any more, it is {EARLIER_EXPERTS[name]!r}" if EARLIER_EXPERTS.get(name) in EXPERTS else ""
+                raise ValueError(f"There is no expert {name!r}{now}: choose among {', '.join(EXPERTS)}.")
         if not self.wanted_experts:
             raise ValueError(f"No expert is left: choose among {', '.join(EXPERTS)}.")
 
     @property
     def wanted_experts(self) -> list[str]:
-        """Names of the experts, each once; those of earlier versions as they are named today."""
-        wanted = EXPERTS if self.experts is None else self.experts
-        return list(dict.fromkeys(EARLIER_EXPERTS.get(name, name) for name in wanted))
+        """Names of the experts, each once."""
+        return list(EXPERTS if self.experts is None else dict.fromkeys(self.experts))
 
     @cached_property
     def labels(self) -> list[str]:
